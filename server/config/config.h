@@ -44,7 +44,7 @@ struct config_peers {
     char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */
     char secret_file[CONFIG_PATH_MAX];
-    uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
+    uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of `secret_file` without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
     uint64_t queue_bytes_max;
     uint64_t forward_bytes_max;      /* Bytes of all learners' writes that wait in the leader. */
@@ -70,14 +70,14 @@ struct config_tree {
     uint32_t session_max_ms;
     uint32_t session_default_ms;
     uint32_t sessions_max;
-    uint32_t sessions_client_max;  /* Sessions of one identity, else of one address. */
+    uint32_t sessions_client_max;  /* Sessions of one identity; without identity: of one address. */
     uint32_t sessions_network_max; /* Sessions from one address. */
     uint32_t session_ephemerals_max;
-    uint32_t session_ephemeral_bytes_max; /* Bytes of their paths. */
+    uint32_t session_ephemeral_bytes_max; /* Bytes of the paths of these ephemerals. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
     uint32_t remembered_client_max;  /* Results of one identity, once half of all are in use. */
-    uint32_t remembered_network_max; /* Results of one address, likewise. */
+    uint32_t remembered_network_max; /* Results of one address, once half of all are in use. */
     uint32_t result_bytes_max;       /* Bytes of one remembered result. */
     uint32_t remember_ms;
     uint32_t window_max; /* Transactions that watchers can resume from. */
@@ -91,7 +91,8 @@ struct config_clients {
     char probe_listen[CONFIG_HOST_MAX];  /* host:port of probes' own socket; "": none. */
     char probe_address[CONFIG_HOST_MAX]; /* Address of `probe_listen`, numeric; "": none. */
     uint16_t probe_port;
-    char advertise_client[CONFIG_HOST_MAX]; /* host:port for clients to use; "": derived. */
+    char advertise_client[CONFIG_HOST_MAX]; /* host:port for clients to use; "": none is advertised.
+                                             */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
     char allowed_origins[CONFIG_LIST_MAX];
     char web_dir[CONFIG_PATH_MAX];      /* Directory of the dashboard; "": the built-in one. */
@@ -123,15 +124,15 @@ struct config_clients {
     uint32_t socket_in_flight_max;   /* Requests of one socket in flight. */
     uint32_t socket_messages_per_s;  /* Messages of one socket; 0: no bound. */
     uint32_t message_bytes_max;      /* Bytes of a client's message. */
-    uint32_t socket_queue_bytes_max; /* Waiting events of a slow client; more coalesce. */
+    uint32_t socket_queue_bytes_max; /* Bytes of events that may wait for a slow client. */
     uint64_t unsent_bytes_max;
     uint64_t pool_bytes_max;   /* No key. Bytes of each of three pools: request bodies, unanswered
                                   WebSocket messages, and incomplete messages. */
     uint64_t address_pool_max; /* No key. Bytes of each pool for one address. */
-    uint32_t slow_timeout_ms;  /* A client behind for this time is closed. */
+    uint32_t slow_timeout_ms;  /* A client that reads nothing for this time is disconnected. */
     uint32_t heartbeat_ms;     /* Interval on sockets and streams. */
     uint32_t watches_max;      /* Watches of one socket. */
-    uint32_t watch_bytes_max;  /* Bytes of their paths. */
+    uint32_t watch_bytes_max;  /* Bytes of the paths of these watches. */
     uint32_t streams_max;      /* Streams of SSE and NDJSON. */
     uint32_t wait_max_ms;      /* Longest wait of a long poll. */
     uint32_t transfers_max;    /* Exports and imports. */
@@ -175,8 +176,8 @@ struct config_sources {
     uint32_t arg_count;
 };
 
-/* Reads all sources, checks all values and reads the secret; writes nothing. Returns ERR_CONFIG
- * with `ret_report->error` filled. */
+/* Reads all sources, checks all values and reads the secret; writes nothing. On an error returns
+ * ERR_CONFIG and fills `ret_report->error`. */
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);
 

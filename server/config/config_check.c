@@ -16,7 +16,7 @@ enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
     MIN_SESSION_TICKS = 2,
-    MIN_SESSION_MS = 100,        /* The minimum in the table of keys. */
+    MIN_SESSION_MS = 100,        /* Minimum of minSessionTimeout in the table of keys. */
     TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
     UNSENT_BYTES_MIN = 16 << 20, /* Minimum of maxUnsentBytes. */
     POOL_BYTES_MAX = 256 << 20,
@@ -124,8 +124,8 @@ static enum err split_address(struct config_loader *loader, const char *key, con
     return ERR_OK;
 }
 
-/* Checks probeListen. It serves /metrics as well, so the rule for the addresses of clients applies.
- */
+/* Checks probeListen. The probe port serves /metrics as well, so the rule for the addresses of
+ * clients applies. */
 static enum err check_probe_address(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
@@ -186,7 +186,8 @@ static enum err check_sizes(struct config_loader *loader)
     struct config_clients *clients = &loader->config->clients;
     uint64_t least = (uint64_t)clients->data_bytes_max + TXN_OVERHEAD;
 
-    /* One address cannot have all connections; clients behind one proxy need more. */
+    /* By default one address may have a quarter of all connections. Clients behind one proxy may
+     * need a higher limit. */
     if (clients->connections_per_address_max == 0) {
         clients->connections_per_address_max = max_u32(clients->connections_max / 4, 1);
     }
@@ -253,8 +254,8 @@ static enum err check_sessions(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Sets the default of maxTreeBytes: half of the memory. The rest is for everything besides the tree
- * (docs/operating.md). */
+/* Sets the default of maxTreeBytes: half of the memory. The other half is for everything besides
+ * the tree (docs/operating.md). */
 static enum err check_tree_bytes(struct config_loader *loader)
 {
     uint64_t *bytes_max = &loader->config->tree.bytes_max;

@@ -14,7 +14,7 @@
 enum {
     FILE_BYTES_MAX = 1 << 20,
     NAME_MAX_LEN = 64,   /* Longest key that is compared. */
-    SUGGEST_DISTANCE = 4 /* More edits than that: no suggestion. */
+    SUGGEST_DISTANCE = 4 /* With this many edits or more there is no suggestion. */
 };
 
 static const char env_prefix[] = "ZABRA_";

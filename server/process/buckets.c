@@ -48,14 +48,14 @@ static uint64_t owed_ns(const struct buckets *buckets, uint64_t full_ns)
     return full_ns > buckets->now_ns ? full_ns - buckets->now_ns : 0;
 }
 
-/* Returns the set of a key. The low bits of a key have other uses, so the high bits select the set.
- */
+/* Returns the set of a key. The high half of the key selects the set. */
 static struct bucket_set *set_of(struct buckets *buckets, uint64_t key)
 {
     return &buckets->sets[(key >> 32) % BUCKETS_SETS];
 }
 
-/* Finds the bucket of that name: its own, a free one, or the shared one of the set. */
+/* Returns the full time of the bucket for the name. The bucket is the name's own one, else a free
+ * one (also set in `ret_free`), else the shared one of the set. */
 static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret_free)
 {
     struct bucket_set *set = set_of(buckets, key);
@@ -126,7 +126,7 @@ uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, 
 
 /* ---- Names' own buckets. ---- */
 
-/* Returns the name's own bucket. NULL: the name has none, or a full one, which means the same. */
+/* Returns the name's own bucket. NULL: the name has none, or a full one, which counts as none. */
 static struct bucket *find_own(struct buckets *buckets, uint64_t key)
 {
     struct bucket_set *set = set_of(buckets, key);
@@ -141,7 +141,8 @@ static struct bucket *find_own(struct buckets *buckets, uint64_t key)
     return NULL;
 }
 
-/* Gives the name the bucket of its set with the smallest debt. NULL: it may not have that one. */
+/* Gives the name the bucket of its set with the smallest debt. NULL: `place` does not allow to take
+ * that bucket. */
 static struct bucket *find_place(struct buckets *buckets, uint64_t key, enum buckets_place place)
 {
     struct bucket_set *set = set_of(buckets, key);

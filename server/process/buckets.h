@@ -48,10 +48,11 @@ void buckets_release(struct buckets *buckets);
 /* Returns the key of the name `text`; names of different kinds have different keys. */
 uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text);
 
-/* Returns the ns until the bucket has `tokens` tokens, or is full if it holds fewer; 0: now. */
+/* Returns the ns until the bucket has `tokens` tokens, or until it is full when its capacity is
+ * smaller. 0: now. */
 uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 
-/* Takes tokens; missing tokens become debt, up to the limit. Returns the ns until the bucket is
+/* Takes tokens; missing tokens become debt, up to `debt_ns`. Returns the ns until the bucket is
  * full again. */
 uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 

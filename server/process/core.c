@@ -82,8 +82,8 @@ static void take_snapshot(struct server *server)
     worker_post(&server->worker, job);
 }
 
-/* Ends the process. Sends earlier messages first, because the other replicas may have to stop as
- * well. */
+/* Ends the process. Sends the queued messages first, because other replicas may have to stop as
+ * well and learn the reason from these messages. */
 static void halt(struct core *core, const struct zab_notice *notice)
 {
     char text[ZAB_TEXT_MAX];
@@ -190,7 +190,7 @@ void core_step(struct server *server, struct zab_event *event)
     struct core *core = &server->core;
 
     if (core->halting) {
-        return; /* A connection failed while the last messages were written. */
+        return; /* A connection failed while halt() flushed the last messages. */
     }
     core->now_ms = os_now_ms();
     event->now_ms = core->now_ms;
@@ -270,8 +270,8 @@ static void on_worker(struct loop_watch *watch, uint32_t ready)
 static void check_aside(struct server *server)
 {
     struct core *core = &server->core;
-    /* A lack of file descriptors is no reason: writes wait until a descriptor is free, which may
-     * depend on another program. */
+    /* Without file descriptors the replica still takes writes: they wait until this process, or
+     * another program on the machine, frees a descriptor. */
     const char *why =
         atomic_load(&server->log.stuck)
             ? "the disk of this replica has no space left for its log: it takes no writes, and "
@@ -367,7 +367,7 @@ static void end_turn(struct server *server)
     post_batch(server);
     if (core->tcp) {
         tcp_flush(core->tcp);
-        /* A connection that failed in the flush may have stepped the replica. */
+        /* A connection that fails in the flush steps the replica, which may begin another batch. */
         post_batch(server);
     }
     if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {

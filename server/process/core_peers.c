@@ -6,12 +6,12 @@
 #include "server/process/server_int.h"
 
 enum {
-    REFUSAL_AGAIN_MS = 10000,     /* Time between log lines, for reasons that alternate. */
-    LISTEN_AGAIN_MS = 10000,      /* First time between log lines about listening; then doubled. */
-    LISTEN_AGAIN_MAX_MS = 600000, /* Longest time between log lines about listening. */
+    REFUSAL_AGAIN_MS = 10000,     /* Shortest time between log lines about one peer's refusals. */
+    LISTEN_AGAIN_MS = 10000,      /* First pause between log lines about listening; it doubles. */
+    LISTEN_AGAIN_MAX_MS = 600000, /* Longest pause between log lines about listening. */
     DUPLICATE_AGAIN_MS = 60000,   /* Time between log lines about two processes with one id. */
-    DUPLICATE_SHOWN_MS = 10000,   /* How long a duplicate id is shown after the last attempt. */
-    DUPLICATE_SHOWN_TICKS = 3     /* The same in ticks; the longer time counts. */
+    DUPLICATE_SHOWN_MS = 10000,   /* How long a duplicate id is shown after its last report. */
+    DUPLICATE_SHOWN_TICKS = 3     /* The same time in ticks; the longer of the two counts. */
 };
 
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
@@ -66,7 +66,7 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
 }
 
 /* Records why a handshake is refused. An unknown caller (`peer` 0) is only logged; the transport
- * reports those rarely. */
+ * reports unknown callers rarely. */
 static void on_refused(void *ctx, uint32_t peer, const char *why)
 {
     struct server *server = ctx;

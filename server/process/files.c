@@ -13,7 +13,7 @@ enum {
     /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
-    /* Front ends: acceptor, watcher, WebSockets and their library, reading the memory size of this
+    /* Front ends: acceptor, watcher, WebSockets, libwebsockets, reading the memory size of this
      * process, counting open descriptors, one accepted connection that is about to be refused. */
     FRONT_FILES = 28,
     /* The probe thread: epoll, wake-up, listener, and one connection that makes room for another.
@@ -45,8 +45,8 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                               .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
-    /* All seats at the acceptor, and half as many at each other place: on the way to the probe
-     * thread, in this thread, and at its own port. */
+    /* The acceptor may hold all seats. Half as many connections may be on the way to the probe
+     * thread, as many in the probe thread, and as many at the probe port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
     uint64_t left = 0;
 

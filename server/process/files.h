@@ -1,9 +1,9 @@
 /*
  * files.h - how the file descriptors of this process are shared out.
  *
- * Storage, the other replicas and this process itself have a fixed reserve. The rest is for all
- * clients together: connections, and the second descriptors of clients that wait for changes over
- * HTTP. So clients never take a descriptor that the log or a peer needs.
+ * Storage, the other replicas and this process itself have a fixed reserve. All other descriptors
+ * are for the clients together: connections, and the second descriptors of clients that wait for
+ * changes over HTTP. So clients never take a descriptor that the log or a peer needs.
  */
 #ifndef SERVER_FILES_H
 #define SERVER_FILES_H
@@ -11,7 +11,7 @@
 #include "server/config/config.h"
 
 enum {
-    FILES_CLIENTS_MIN = 16, /* With fewer for clients, a replica does not start. */
+    FILES_CLIENTS_MIN = 16, /* With fewer client descriptors a replica does not start. */
     FILES_TEXT_MAX = 320
 };
 
@@ -19,7 +19,7 @@ struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
     uint32_t reserve;    /* Descriptors that clients do not get. */
     uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
-    uint32_t seats;      /* Part of the reserve: connections over a cap, perhaps probes. */
+    uint32_t seats;      /* Part of the reserve: connections over a cap that may be probes. */
     uint32_t lingers;    /* Part of the reserve: refused clients until they hang up. */
     uint32_t clients;    /* Connections and second descriptors together; 0: the limit is too low. */
 };

@@ -83,8 +83,8 @@ const struct config_clients *gate_limits(struct gate *gate)
     return &gate->server->config->clients;
 }
 
-/* Whether the result of the request will be remembered, and so takes a share. The result of closing
- * a session is never remembered. */
+/* Whether the result of the request will be remembered, which counts against the client's share.
+ * The result of closing a session is never remembered. */
 static bool needs_share(const struct op_request *request)
 {
     return request->key.len > 0 && op_args_kind(&request->args) == OP_KIND_WRITE &&
@@ -137,7 +137,7 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
     return ERR_OK;
 }
 
-/* Time since the last contact with a leader; without any contact, time since the start. */
+/* Returns the ms since the last contact with a leader; without any contact, since the start. */
 static uint64_t lag_ms(struct gate *gate)
 {
     uint64_t heard_ms = atomic_load(&gate->heard_ms);
@@ -147,9 +147,9 @@ static uint64_t lag_ms(struct gate *gate)
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
-/* Takes the applied zxid from the tree itself, because no client may see less than the tree has
- * shown. Raises the other zxids, which were published earlier, to the applied one, because an
- * applied record is committed, and durable here. */
+/* Takes the applied zxid from the tree, because the published one may be older than a state that a
+ * client has already read. Raises the other zxids, which were published earlier, to the applied
+ * one: an applied record is committed, and durable here. */
 static void take_applied(struct gate *gate, struct gate_status *status)
 {
     const struct state *state = view_read(gate->server->view);
@@ -203,8 +203,8 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     }
 }
 
-/* ---- Data of the front ends: figures and metrics are read under the lock; the watches of a
- * listing come through mailboxes. ---- */
+/* ---- Data of the front ends. Figures and metrics are read under gate->mutex. A listing of watches
+ * travels through the mailboxes of the front ends. ---- */
 
 void gate_set_front(struct gate *gate, enum gate_front front, struct gate_front_hooks hooks)
 {

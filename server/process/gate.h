@@ -66,8 +66,8 @@ struct gate_status {
 
 void gate_status(struct gate *gate, struct gate_status *ret_status);
 
-/* Returns the `history` alone. Takes no lock, because every answer contains the history. Any
- * thread. */
+/* Returns the `history` of gate_status alone. Takes no lock, because it is called for every answer.
+ * Any thread. */
 uint64_t gate_history(struct gate *gate);
 
 /* Write the JSON bodies of the status operations, one JSON value each. Any thread. */
@@ -124,7 +124,7 @@ struct gate_front_hooks {
     void (*figures)(void *ctx, struct gate_front_figures *figures);
     void (*metrics)(void *ctx, struct buf *out);
     /* Posts the listing (watch_listing.h) to the front end's own thread, which adds its rows and
-     * passes it on. */
+     * passes the listing on. */
     void (*listing)(void *ctx, struct watch_listing *listing);
     void *ctx;
 };
@@ -145,7 +145,7 @@ void gate_write_info(struct gate *gate, const struct op_args *args,
 /* ---- Credentials: see guard.h. Any thread. ---- */
 
 enum gate_failure {
-    GATE_FAILED_PASSWORD,  /* The refusing list has this user, with other passwords. */
+    GATE_FAILED_PASSWORD,  /* The refusing ACL names this user, with other passwords. */
     GATE_FAILED_SUPER,     /* The super user's name with another password. */
     GATE_FAILED_MALFORMED, /* Credentials that cannot be parsed. */
     GATE_FAILED_SESSION,   /* A secret that belongs to no session. */
@@ -155,15 +155,16 @@ enum gate_failure {
 extern const char gate_credentials_slowed[]; /* The text of the refusal. */
 
 /* Returns 0, or the ms until this user may try again from this address because passwords have
- * failed; then the answer is ERR_THROTTLED. Called before the identities from index `first` on are
- * used. */
+ * failed; the caller then answers ERR_THROTTLED. Called before the identities from index `first` on
+ * are used. */
 uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first);
 
 /* Counts the identities that access control lists have refused. Called after each answer. */
 void gate_credentials_seen(struct gate *gate, const struct op_principal *who);
 
-/* Compares a refused write with this replica's own lists, because the refusal may come from a
- * leader on another replica. Called for each answered write, before gate_credentials_seen. */
+/* Checks a refused write against this replica's own ACLs and marks the identities with wrong
+ * passwords. A refusal by a leader on another replica has not marked them here. Called for each
+ * answered write, before gate_credentials_seen. */
 void gate_credentials_refused(struct gate *gate, const struct op_request *request);
 
 /* Counts a failure that only the front end sees: GATE_FAILED_MALFORMED or GATE_FAILED_SESSION. */

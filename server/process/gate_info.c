@@ -26,7 +26,8 @@ static void write_cluster(struct jsonw *json, const struct zab_config *config)
     jsonw_kv_cstr(json, "history", history);
 }
 
-/* Returns the number of exceeded quotas, among as many quotas as one hold of the lock may visit. */
+/* Returns the number of exceeded quotas, among the first VIEW_NODES_MAX, the most that one hold of
+ * the lock may visit. */
 static uint64_t quotas_exceeded(const struct state *state)
 {
     const struct state_quota *quota = state_quota_after(state, slice_make(NULL, 0));
@@ -161,11 +162,10 @@ static const struct zab_peer_status *peer_of(const struct publication *copy, uin
 }
 
 enum {
-    SILENT_MIN_MS = 1000 /* Minimum, because status reports have intervals of their own. */
+    SILENT_MIN_MS = 1000 /* Minimum: status reports may be rarer than very short ticks. */
 };
 
-/* Returns the time without a report, not even through the leader, after which a replica is silent.
- */
+/* Returns the ms without contact, direct or through the leader, after which a replica is silent. */
 static uint64_t silent_ms(const struct config *config)
 {
     return max_u64((uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2), SILENT_MIN_MS);
@@ -178,8 +178,7 @@ static uint64_t heard_at(const struct zab_peer_status *peer, const struct heartb
 }
 
 /* Returns the state in the peer's last report, unless a newer message of the peer says that it is
- * looking. A peer whose last report says that it leads is joining when another replica leads now.
- */
+ * looking. A peer that last reported itself as leader is joining while another replica leads. */
 static const char *reported_state(const struct zab_status *self, const struct zab_peer_status *peer,
                                   const struct heartbeat *heartbeat)
 {
@@ -305,7 +304,8 @@ static void write_peer(const struct config *config, struct jsonw *json,
     const struct heartbeat *heartbeat =
         heartbeats_find(copy->heartbeats, copy->heartbeat_count, peer->id);
     uint64_t heard_ms = heard_at(peer, heartbeat);
-    /* Compared with the time of publication: a pause of this replica is no silence of its peers. */
+    /* Compared with the time of publication, not with the present: after a pause of this replica
+     * its peers must not look silent. */
     bool silent = heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
     const char *state = state_name(copy, peer, heartbeat, silent);
 

@@ -262,7 +262,7 @@ static void write_unsent(struct gate *gate, struct buf *out)
             budget_refusals(&gate->unsent));
 }
 
-/* Writes the metrics of the process, under the names that Prometheus' own libraries use. */
+/* Writes the metrics of the process, under the names that Prometheus' client libraries use. */
 static void write_process(struct gate *gate, struct buf *out)
 {
     metric_head(out, "zabra_build_info", "gauge", "1 for the running version.");

@@ -1,7 +1,7 @@
 /*
  * Shares of the results that are kept for retries. Half of maxRemembered is free for all. In the
  * other half each client, and each address, has a share, which its token bucket hands out over
- * rememberFor. A client may use all replicas, so each replica hands out its part of the share.
+ * rememberFor. A client may use all replicas, so each replica hands out an equal part of the share.
  * Writes without a key cost one comparison.
  */
 #include "server/op/ops.h"
@@ -11,7 +11,7 @@
 
 enum {
     NS_PER_MS = 1000000,
-    BURST_PART = 2,     /* Half of a share may be used at once, the rest over rememberFor. */
+    BURST_PART = 2,     /* Half of a share may be used at once, the other half over rememberFor. */
     FREE_PART = 2,      /* Half of the pool is free for all. */
     RESULT_BYTES = 160, /* About the size of an encoded result without its path. */
     NAME_BYTES = 16,    /* Size of a sequence number after a path, and of lengths. */
@@ -23,7 +23,8 @@ enum {
     KIND_ADDRESS = 2
 };
 
-/* Sets the tokens of a replica: half of its part at once, the other half within rememberFor. */
+/* Initializes buckets with this replica's part of a share: half of the part may be used at once,
+ * the other half comes back within rememberFor. */
 static void init_buckets(struct buckets *buckets, const struct config *config, uint32_t share)
 {
     uint64_t tokens = max_u64(share / config->peers.server_count / BURST_PART, 1);

@@ -14,7 +14,8 @@ enum {
     KIND_IDENTITY = 2
 };
 
-/* Hashes that are never 0. `identity` includes address and name; `user` includes the address. */
+/* Hashes, never 0: of the address, of address and user's name, and of address and whole identity
+ * (name and password hash). */
 struct confirmed_name {
     uint64_t address;
     uint64_t user;
@@ -88,8 +89,8 @@ static bool is_quiet(const struct guard_address *address)
     return count == 0;
 }
 
-/* Returns the entry of that network, a new entry, or the entry for all others. Called under the
- * mutex. */
+/* Returns the entry of the network, which is a new one if necessary. When all entries are in use,
+ * returns `others`. Called under the mutex. */
 static struct guard_address *entry_of(struct guard *guard, struct slice network)
 {
     struct guard_address *unused = NULL;
@@ -153,7 +154,8 @@ static void write_line(struct guard_address *address, uint64_t now_ms, char line
     address->logged_ms = now_ms;
 }
 
-/* True: a line was written. An address without failures since its last line gives up its entry. */
+/* Writes the log line of an address that is due; false: no line was written. An address without
+ * failures since its last line gives up its entry. */
 static bool look(struct guard_address *address, uint64_t now_ms, char line[GUARD_LINE_MAX])
 {
     if (!address->used || !is_due(address, now_ms)) {
@@ -253,8 +255,8 @@ static bool is_free(const struct confirmed_slot *slot)
     return load(&slot->identity) == 0;
 }
 
-/* Counts the identities of this user, and of this address, that lists have confirmed; those of the
- * super user do not count. */
+/* Counts the identities of this user, and of this address, that lists have confirmed; identities of
+ * the super user do not count. */
 static void count_own(const struct confirmed_set *set, const struct confirmed_name *name,
                       uint32_t *ret_user, uint32_t *ret_address)
 {
@@ -270,8 +272,8 @@ static void count_own(const struct confirmed_set *set, const struct confirmed_na
     }
 }
 
-/* True when the new identity may replace this one. A user, or address, that already has all its
- * places replaces one of its own. */
+/* True when the new identity may replace this one. A user or address that already has its maximum
+ * of identities may replace only its own. */
 static bool may_replace(const struct confirmed_slot *slot, const struct confirmed_name *name,
                         uint32_t of_user, uint32_t of_address, uint64_t now_ns)
 {
@@ -372,8 +374,8 @@ static bool is_super_guess(struct guard *guard, struct slice network, const stru
     return !is_confirmed(guard, &names);
 }
 
-/* Returns the ns until the identity may be evaluated. While no password has failed recently, this
- * is one comparison. For a confirmed identity no lock is taken. */
+/* Returns the ns until the identity may be evaluated. While no password has failed recently, the
+ * function only compares two times. For a confirmed identity it takes no lock. */
 static uint64_t wait_ns_of(struct guard *guard, struct slice network, struct slice id,
                            uint64_t now_ns)
 {

@@ -106,7 +106,7 @@ static void body(void *arg)
             run(log);
         }
         if (!open && must_wait(log)) {
-            return; /* The rest was never acknowledged, so nothing is lost. */
+            return; /* The pending operations were not acknowledged, so they may be lost. */
         }
     }
 }

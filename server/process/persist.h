@@ -32,7 +32,7 @@ struct persist_batch {
 };
 
 /* Completions of durable operations: one for each operation with a result, and one for the last
- * operation that is done. */
+ * durable operation. */
 struct persist_dones {
     struct zab_ev_persisted *items;
     size_t count;
@@ -54,8 +54,8 @@ void persist_add(struct persist_batch *batch, const struct zab_persist *change,
 void persist_merge(struct persist_batch *into, struct persist_batch *from);
 
 /* Runs the batch; durable operations leave it, and their completions are appended to `dones`.
- * ERR_NO_SPACE: the rest stays in the batch; run it again later. Any other error: end the process
- * at once. */
+ * ERR_NO_SPACE, ERR_NO_FILES: the other operations stay in the batch; run the batch again later.
+ * Any other error: end the process at once. */
 enum err persist_run(struct persist_batch *batch, struct store *store, struct persist_dones *dones);
 
 void persist_dones_release(struct persist_dones *dones);

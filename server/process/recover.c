@@ -15,7 +15,7 @@ struct rebuild {
     struct store_report *report;
     struct state *state;
     struct zab_config config;
-    struct zab_config pending; /* Uncommitted change in the log; count 0: none. */
+    struct zab_config pending; /* Uncommitted configuration in the log; count 0: none. */
     zxid_t at;                 /* Newest zxid applied so far. */
     uint64_t chain;            /* Chain value at `at`. */
     zxid_t snap_end;
@@ -107,7 +107,8 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
         err = load(store, &info, &config, &state);
     }
     /* Since the request, another snapshot, newer or older, may have replaced that of `start`, or
-     * none may be left: the event reports what was found, and the protocol decides. */
+     * none may be left. The event reports what was loaded, and the protocol decides whether to use
+     * it. */
     *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
                                     .restored = {.err = err,
                                                  .start = info.start,
@@ -276,8 +277,8 @@ static enum err rebuild_run(struct rebuild *rebuild)
 {
     enum err err = begin(rebuild);
 
-    /* No record leads to the end of a snapshot that was taken while nothing changed, so its digest
-     * is checked before any record is applied. */
+    /* replay_one compares digests at the record of the snapshot's end. When nothing changed during
+     * the snapshot, no such record is replayed, so the digest is compared here. */
     if (err == ERR_OK && rebuild->state && rebuild->report->has_snapshot &&
         rebuild->at == rebuild->snap_end && state_digest(rebuild->state) != rebuild->snap_digest) {
         err = ERR_CORRUPT;
@@ -298,7 +299,8 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     struct zab_init *init = &options->zab;
 
     init->config = rebuild->config;
-    /* A disk may have joined with a newer configuration than its log contains. */
+    /* A disk may have joined with a newer configuration than its log contains; an older change in
+     * the log is then not pending. */
     init->has_pending =
         rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
     init->pending = rebuild->pending;
@@ -423,7 +425,7 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 
 void recover_release(struct replica_options *options)
 {
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it takes the const away again. */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the cast removes the const. */
     mem_free((void *)(uintptr_t)options->zab.ranges);
     options->zab.ranges = NULL;
     options->zab.range_count = 0;

@@ -3,9 +3,9 @@
  * quarantine it when it is damaged, else rebuild the state from the newest snapshot and the
  * committed part of the log.
  *
- * The uncommitted tail of the log is not applied: it may still be truncated. A
- * quarantined disk starts with an empty history, regardless of its log, and is refilled. The
- * quarantine mark is durable before the replica starts. Server and simulator share this code.
+ * The uncommitted tail of the log is not applied, because it may still be truncated. A quarantined
+ * disk starts with an empty history, regardless of its log, and is refilled. The quarantine mark is
+ * durable before the replica starts. Server and simulator share this code.
  */
 #ifndef SERVER_RECOVER_H
 #define SERVER_RECOVER_H
@@ -16,16 +16,16 @@
 /*
  * Prepares a replica to start, before any other thread runs. The caller has set in `options->zab`:
  * id, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number that is used only
- * if the directory is formatted. This function fills in all else of `options->zab` and
+ * if the directory is formatted. This function fills in all other members of `options->zab`, and
  * `records_since_snap`. If there is a configuration, the state is put into `view`; while
  * bootstrapping, or as a learner that knows no cluster yet, the view stays empty. `ret_identity` is
  * the identity that is now on the disk.
  *
- * A snapshot that turns out to be damaged is discarded for an older one, and the report says so.
+ * A snapshot that turns out to be damaged is discarded for an older one, and `report` is updated.
  *
- * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: the disk is lost and
- * must be replaced by an empty one. ERR_FORMAT: an earlier release has written it, in a format that
- * this one does not read. Also ERR_NO_SPACE, ERR_IO.
+ * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: the disk is lost and must be
+ * replaced by an empty one. ERR_FORMAT: an earlier release has written it, in a format that this
+ * one does not read. Also ERR_NO_SPACE, ERR_IO.
  */
 enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity);

@@ -9,7 +9,7 @@
 enum {
     REAP_EVERY_MS = 1000,
     KEEP_AGE_MS = 60000,
-    TOUCHED_PER_SESSION = 2, /* Sessions may end, and others begin, between two reports. */
+    TOUCHED_PER_SESSION = 2, /* Room for sessions that end and begin between two reports. */
 };
 
 static void fill_limits(const struct config *config, struct replica_options *options)
@@ -308,8 +308,8 @@ int server_wait(struct server *server)
         if (signal_number != SIGHUP) {
             return signal_number;
         }
-        /* SIGHUP comes when a terminal closes, which must not end a replica, or to request a
-         * reload. */
+        /* SIGHUP means that a terminal has closed, which must not end a replica, or that a reload
+         * is requested, which is not supported. */
         log_warn(
             "server",
             "SIGHUP: nothing is reloaded; the replica continues unchanged. Restart it to change "

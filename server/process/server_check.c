@@ -13,7 +13,7 @@
 
 enum {
     CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 2,
-    RESOLVE_MS = 2000, /* Wait for the own name; then the start continues without it. */
+    RESOLVE_MS = 2000, /* Longest look-up of the own name; the start then continues without it. */
     RESOLVE_STEP_MS = 50
 };
 
@@ -60,7 +60,7 @@ static enum err check_listen(const char *key, const char *address_key, const cha
     struct resolve_answer answer;
     bool numeric = resolve_numeric(address, port, &answer);
 
-    ASSERT(numeric); /* The configuration check has ensured it. */
+    ASSERT(numeric); /* config_check refuses other addresses. */
 
     int failed = try_address(&answer.addresses[0], held);
 
@@ -134,10 +134,10 @@ static bool is_name(const struct config *config)
     return !resolve_numeric(config->peers.host, config->peers.port, &answer);
 }
 
-/* Checks the address for peers; one address of the name is enough, as for the transport. A name
- * that resolves to another machine does not prevent the start, because a container's name may still
- * lead to its predecessor. A wrong id looks the same, so the transport waits and makes no
- * connections meanwhile. */
+/* Checks the address for peers; one usable address of the name is enough, here and for the
+ * transport. A name that resolves to another machine does not prevent the start, because a
+ * container's name may still lead to its predecessor. A wrong id looks the same, so the transport
+ * makes no connections until the name leads to this machine. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {

@@ -72,18 +72,18 @@ void log_thread_end_if(bool failed, enum err err);
 /* ---- Worker thread: long reads, snapshots, preallocation. ---- */
 
 /* A request and its answer, which is an event for the replica. The core sets the token and the type
- * of the event; the type says what is requested. The worker sets the rest. PURGED comes without a
- * request. */
+ * of the event; the type says what is requested. The worker sets the other members of the event.
+ * Only PURGED comes without a request. */
 struct worker_job {
     struct list node;
     struct zab_event event;
-    zxid_t zxid;    /* FETCHED: records follow it; STORED_SNAP: start; RESTORED: 0: empty state. */
-    uint64_t chain; /* STORED_SNAP. */
-    struct buf config;       /* STORED_SNAP: the encoded configuration. */
-    uint64_t history;        /* RESTORED: history of an empty state. */
-    struct snap_piece piece; /* SNAP_FETCHED. */
-    struct buf bytes;        /* SNAP_FETCHED. */
-    enum err err;            /* SNAP_FETCHED, STORED_SNAP. */
+    zxid_t zxid;       /* FETCHED: records after it; others: snapshot's start, 0: empty state. */
+    uint64_t chain;    /* STORED_SNAP: chain value at `zxid`. */
+    struct buf config; /* STORED_SNAP: the encoded configuration. */
+    uint64_t history;  /* RESTORED: history of an empty state. */
+    struct snap_piece piece; /* SNAP_FETCHED: request and result. */
+    struct buf bytes;        /* SNAP_FETCHED: bytes of the piece. */
+    enum err err;            /* SNAP_FETCHED, STORED_SNAP: result. */
 };
 
 struct worker {
@@ -93,7 +93,7 @@ struct worker {
     struct store *store;
     struct view *view;
     struct snap_send send; /* Snapshots on their way to learners. */
-    uint64_t prepare_ms;   /* Time of the next check of the next segment. */
+    uint64_t prepare_ms;   /* Time of the next attempt to preallocate a segment. */
     zxid_t log_base;       /* Base of the log, as last reported to the core. */
     bool stopping;
     struct metric_histogram snapshot_time;
@@ -113,9 +113,9 @@ void worker_job_free(struct worker_job *job);
 /* The connection with a peer: what the peer has reported, or why there is no connection. */
 struct core_peer {
     char advertise[CONFIG_HOST_MAX];
-    char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "": they do not. */
+    char refused[PEER_REFUSED_MAX];   /* Why the peer's handshakes fail; "": they do not. */
     uint64_t refusal_logged_ms;       /* Time of the last log line; 0: none. */
-    char duplicate[PEER_REFUSED_MAX]; /* Another process claimed its id at `duplicate_ms`. */
+    char duplicate[PEER_REFUSED_MAX]; /* Report at `duplicate_ms`: another process claims the id. */
     uint64_t duplicate_ms;
     uint64_t duplicate_logged_ms; /* Time of the last log line; 0: none. */
 };
@@ -131,7 +131,7 @@ struct core_listen {
     uint64_t pause_ms;          /* Pause before the next log line. */
 };
 
-/* Published by the core under `mutex`; readers copy it. */
+/* The core's state, published under gate->mutex; readers copy the struct. */
 struct publication {
     struct replica_status replica;
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
@@ -167,7 +167,7 @@ struct core {
     uint64_t published_ms;
     bool publish_now;
     struct zab_status logged;                /* Status at the last log line about the role. */
-    bool clock_wrong;                        /* The last log line about the clock says so. */
+    bool clock_wrong;                        /* The clock was wrong at the last log line. */
     struct core_peer links[ZAB_MEMBERS_MAX]; /* Indexed as in the configuration file. */
     struct core_listen listen;
     _Atomic bool stop;
@@ -178,11 +178,11 @@ struct core {
 
 /* ---- Gate: what front ends may touch from their own threads. ---- */
 
-extern const char gate_disk_is_low[]; /* The text of /readyz and /status/v1. */
+extern const char gate_disk_is_low[]; /* Text of /readyz and /status/v1. */
 
 struct gate {
     struct server *server;
-    struct budget unsent;  /* maxUnsentBytes. */
+    struct budget unsent;  /* Bytes that wait for clients; bound: maxUnsentBytes. */
     pthread_mutex_t mutex; /* Guards `published` and `fronts`. */
     struct publication published;
     struct gate_front_hooks fronts[GATE_FRONTS];
@@ -198,8 +198,8 @@ struct gate {
     struct metric_counter throttled;
     struct metric_counter touches_lost;
     struct metric_counter share_refused;
-    struct buckets remembered_client;  /* Results that each client may have remembered here. */
-    struct buckets remembered_address; /* Results that each address may have remembered. */
+    struct buckets remembered_client;  /* Tokens for remembered results, by client. */
+    struct buckets remembered_address; /* Tokens for remembered results, by address. */
     struct guard guard;
 };
 
@@ -225,13 +225,13 @@ struct sampler {
     struct thread thread;
     struct trend *trend;
     struct mailbox ended;       /* Closed to end the thread. */
-    struct sampler_counts fine; /* Counters at the last fine step; the thread's only. */
+    struct sampler_counts fine; /* Counters at the last fine step; used by the thread only. */
     struct sampler_counts coarse;
     uint64_t coarse_slot;
     uint64_t unsent_peak;         /* Peak of gate.unsent since the last return of memory. */
     uint64_t trim_ms;             /* The earliest time of the next return of memory. */
     bool trim_rest;               /* Much memory was still in use at the last return. */
-    _Atomic uint32_t sync_p50_us; /* p50 of log syncs, in the last seconds with any; 0: none yet. */
+    _Atomic uint32_t sync_p50_us; /* p50 of log syncs in the last 10 s with syncs; 0: none yet. */
     _Atomic uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
 };
 
@@ -272,13 +272,14 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 
-/* Core thread: copies its state for the other threads. */
+/* Core thread: copies the core's state for the other threads. */
 void gate_publish(struct gate *gate, const struct replica_status *status);
 
 /* Logs failed credentials; called each second on the sampler's thread. */
 void gate_guard_log(struct gate *gate, uint64_t now_ms);
 
-/* gate_share.c: a client's share of the remembered results. Any thread. */
+/* gate_share.c: the tokens that a write with a key takes from its client's share of the remembered
+ * results. Any thread. */
 struct share_ticket {
     uint64_t client; /* Key of the client's bucket. */
     uint64_t address;

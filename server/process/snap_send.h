@@ -4,9 +4,9 @@
  * resume.
  *
  * A file is sent only after all of it was read and its checksums verified, once per process. A file
- * is checked again for a peer that requests it after it was sent to the end, because the peer may
- * have refused it. A peer that begins again during the check does not restart the check. A snapshot
- * that does not verify is never sent or loaded again; the next older one replaces it.
+ * that was sent to a peer to the end is checked again when that peer requests it again, because the
+ * peer may have refused it. A peer that begins again during the check does not restart the check. A
+ * snapshot that does not verify is never sent or loaded again; the next older one replaces it.
  *
  * Checking proceeds block by block, so that the thread can do other work in between. Owner: the
  * worker thread; in the simulator the node.
@@ -35,7 +35,7 @@ struct snap_send_slot {
     struct store_snap_reader *reader;
     struct store_snap_info info;
     bool is_checked;
-    bool has_sent;   /* Sent to the end, and not checked since. */
+    bool has_sent;   /* A file was sent to the end, and not checked since. */
     zxid_t sent;     /* Start of the snapshot that was sent. */
     uint64_t now_ms; /* Time of the last use, also by a check. */
 };
@@ -55,7 +55,7 @@ void snap_send_close(struct snap_send *send);
  * yet stays open, because the caller will check it. */
 void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
 
-/* A piece of a snapshot file: the request, and with "out" its result. */
+/* A piece of a snapshot file: the request; members marked "out" are its result. */
 struct snap_piece {
     uint32_t peer;
     bool is_first;               /* First piece of a transfer. */
@@ -80,7 +80,7 @@ bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
 enum err snap_send_check(struct snap_send *send, uint32_t peer, uint64_t now_ms, size_t *ret_bytes);
 
 /* Appends the piece to `out`. ERR_CLOSED: no file is open for this peer, or it is not checked yet.
- * ERR_IO. */
+ * ERR_IO: the file cannot be read. */
 enum err snap_send_piece(struct snap_send *send, struct snap_piece *piece, uint64_t now_ms,
                          struct buf *out);
 

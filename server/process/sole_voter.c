@@ -160,7 +160,8 @@ enum err sole_voter_write(struct store *store, const struct sole_voter *voter, u
     zab_config_survive(&config, identity.member_id, identity.incarnation, zxid_make(epoch, 0),
                        history);
     persist_genesis(&identity, &config);
-    /* A higher promise alone is harmless; the identity decides. */
+    /* A crash between the two writes leaves a higher promise, which is harmless: the identity is
+     * still the old one. */
     enum err err = store_run_one(store, &promise);
 
     return err == ERR_OK ? store_run_one(store, &change) : err;

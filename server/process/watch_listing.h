@@ -28,7 +28,7 @@ struct watch_listing {
 
     /* The request; borrowed until on_done. */
     const struct op_principal *who;
-    struct slice path; /* Watches registered at just this path; empty: at any. */
+    struct slice path; /* Only watches at exactly this path; empty: at any path. */
     uint64_t session;  /* Only watches of clients in this session; 0: of all clients. */
     bool clients;      /* Each row is a client with its number of watches, not one watch. */
     uint32_t limit;
@@ -37,7 +37,7 @@ struct watch_listing {
     struct buf rows; /* JSON objects, with commas between them. */
     uint32_t count;
     bool truncated;  /* There may be more rows. */
-    uint32_t looked; /* Number of watches that this front end has looked at. */
+    uint32_t looked; /* Watches that the present front end has looked at. */
     uint32_t next;   /* enum gate_front: the next front end. */
 };
 
@@ -68,7 +68,7 @@ bool watch_listing_add_client(struct watch_listing *listing,
 bool watch_listing_add_watch(struct watch_listing *listing,
                              const struct watch_listing_client *client, const struct watch *watch);
 
-/* Writes one JSON value: {"watches":[...],"truncated"}, or with "clients". */
+/* Writes one JSON value: {"watches":[...],"truncated"}, or {"clients":[...],"truncated"}. */
 void watch_listing_write(const struct watch_listing *listing, struct jsonw *json);
 
 #endif

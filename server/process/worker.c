@@ -13,7 +13,7 @@ enum {
     FETCH_BYTES_MAX = 1 << 20,
     BLOCK_BYTES_MAX = 64 << 20,        /* One znode may be far larger than a slice. */
     SLICE_BYTES_MAX = 256 << 10,       /* Bytes of a snapshot, per hold of the lock. */
-    PREPARE_MS = 50,                   /* Time between two checks of the next segment. */
+    PREPARE_MS = 50,                   /* Time between two attempts to preallocate a segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
 };
 

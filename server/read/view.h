@@ -15,7 +15,7 @@
 enum {
     VIEW_NODES_MAX = 1000,
     VIEW_BYTES_MAX = 1 << 20,       /* Bytes of names and paths. */
-    VIEW_DATA_BYTES_MAX = 16 << 20, /* Bytes of data in one answer; then a page ends. */
+    VIEW_DATA_BYTES_MAX = 16 << 20, /* Bytes of data in one answer; a page ends there. */
     VIEW_SEARCH_NODES_MAX = 10000,  /* Znodes that one search visits. */
     VIEW_SEARCH_US = 20000          /* Time after which a search ends and reports `more`. */
 };
@@ -26,8 +26,8 @@ struct view;
 struct view *view_new(void);
 void view_free(struct view *view); /* Frees the state it holds. */
 
-/* Core thread: takes the write lock and returns the state (NULL while there is none; the lock is
- * held all the same). */
+/* Core thread: takes the write lock and returns the state (NULL: there is none, but the lock is
+ * held). */
 struct state *view_write(struct view *view);
 void view_write_done(struct view *view);
 
@@ -97,7 +97,7 @@ enum err view_cut_begin(struct view *view, const struct op_principal *who, struc
 void view_cut_end(struct view *view, struct state_cut *cut);
 
 /* Takes the lock for one slice. Returns false, without the lock, when the cut cannot be read any
- * more: see the fate of the cut. */
+ * more, for the reason in cut->fate. */
 bool view_cut_enter(struct view *view, struct state_cut *cut);
 void view_cut_leave(struct view *view, struct state_cut *cut);
 
@@ -111,7 +111,8 @@ void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
 
 /* Looks up a session by id, or by hash (`id` 0), without a whole answer. Returns ERR_OK,
- * ERR_UNKNOWN_SESSION or ERR_NOT_READY. After the first two `ret_info->zxid` is set. Any thread. */
+ * ERR_UNKNOWN_SESSION or ERR_NOT_READY. ERR_OK and ERR_UNKNOWN_SESSION also set `ret_info->zxid`.
+ * Any thread. */
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
 
@@ -121,7 +122,7 @@ enum err view_find_session(struct view *view, const struct op_session *session,
 struct heard;
 void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 
-/* Whether the client may be shown the opener of a session, as `from` names it (principal_from). */
+/* Whether a client may see another client, which `from` describes (principal_from). */
 bool view_shows_client(const struct view *view, const struct op_principal *who, struct slice from);
 
 /* Fills what a client sees of a session; the caller holds the lock. */

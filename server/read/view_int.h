@@ -8,7 +8,7 @@
 #include "server/read/view.h"
 #include "server/state/state.h"
 
-/* About clients; constant while any thread reads. */
+/* Settings about clients; constant while any thread reads. */
 struct view_clients {
     struct heard *heard; /* NULL: last contacts are not known. */
     bool show_all;
@@ -16,7 +16,7 @@ struct view_clients {
 
 const struct view_clients *view_clients(const struct view *view);
 
-/* The state of a page of children between two holds of the lock. */
+/* Progress of a page of children between two holds of the lock. */
 struct view_page {
     const struct op_principal *who;
     uint32_t limit;     /* Entries wanted. */
@@ -30,8 +30,8 @@ struct view_page {
  * with the reason in `result`. */
 const struct state *view_begin(struct view *view, struct op_result *result);
 
-/* Operations that hold the lock once. view_look fills err, zxid and the rest of the answer, without
- * the data of children. */
+/* Operations that hold the lock once. view_look fills err, zxid and stat, and on request
+ * permissions and data, but no children. */
 void view_look(const struct state *state, const struct op_principal *who,
                const struct op_args *args, struct op_result *result);
 void view_tree(const struct state *state, const struct op_principal *who,
@@ -63,7 +63,7 @@ static inline uint32_t view_limit(const struct op_args *args)
 bool view_may_read(const struct state *state, const struct op_principal *who,
                    const struct znode *node);
 
-/* Makes the names of entries valid; called after the last part. */
+/* Makes the names of entries valid; called after the last entry. */
 void view_page_end(struct op_result *result);
 
 /* Adds one entry and appends its name to the arena. The entry has no stat and no data when the

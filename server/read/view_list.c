@@ -11,7 +11,7 @@ bool view_add_entry(const struct state *state, const struct op_args *args, const
     MEM_GROW(result->entries, result->entry_count, page->cap, MEM_ITEMS_MAX);
     struct op_entry *entry = &result->entries[result->entry_count++];
 
-    /* The arena still moves, so until view_page_end only the length is known. */
+    /* The arena may still move, so the path has only its length until view_page_end. */
     *entry = (struct op_entry){.path = slice_make(NULL, name.len)};
     entry->hidden = args->with != OP_WITH_NAMES && !view_may_read(state, page->who, node);
     if (!entry->hidden) {
@@ -49,8 +49,8 @@ static struct slice after_of(const struct op_args *args, const struct op_result 
     return slice_make(result->arena.data + result->arena.len - len, len);
 }
 
-/* Adds the part of one hold of the lock, at most page->nodes_max children. True when another hold
- * should continue. */
+/* Adds at most page->nodes_max children during one hold of the lock. True when another hold should
+ * continue. */
 static bool add_page(const struct state *state, const struct op_args *args, struct view_page *page,
                      struct op_result *result)
 {
@@ -145,7 +145,7 @@ void view_tree(const struct state *state, const struct op_principal *who,
             blob_unref(result->entries[i].data);
         }
         result->entry_count = 0;
-        result->has_stat = false; /* A client could take it for the stat of a changed tree. */
+        result->has_stat = false; /* With an error, a stat means that the znode has changed. */
     }
     view_page_end(result);
 }

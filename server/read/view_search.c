@@ -9,7 +9,7 @@ struct search {
     const struct op_principal *who;
     const struct op_args *args;
     struct op_result *result;
-    struct op_args listing; /* The arguments of listing: with data when the search compares data. */
+    struct op_args listing; /* Like `args`, but with data if the search compares data. */
     struct op_result found; /* The znodes of one hold of the lock. */
     /* The page for `found`; its bytes of data count for the whole search. */
     struct view_page page;
@@ -21,7 +21,7 @@ struct search {
     bool done;          /* There are no more znodes. */
 };
 
-/* Whether the search descends below a znode of that depth in the whole tree. */
+/* Whether the search descends below `node`, whose depth in the whole tree is `depth`. */
 static bool descends(const struct state *state, const struct search *search,
                      const struct znode *node, uint32_t depth)
 {
@@ -31,7 +31,8 @@ static bool descends(const struct state *state, const struct search *search,
            view_may_read(state, search->who, node);
 }
 
-/* Returns the nearest ancestor to `top` below which the search must not descend, or NULL. */
+/* Returns the ancestor of `node`, nearest to `top`, below which the search must not descend, or
+ * NULL. `ret_within`: whether `node` is in the subtree of `top`. */
 static const struct znode *closed_above(const struct state *state, const struct search *search,
                                         const struct znode *top, const struct znode *node,
                                         bool *ret_within)
@@ -84,7 +85,7 @@ static bool has_room(const struct search *search)
            !search->page.full;
 }
 
-/* Lists the part of one hold of the lock. */
+/* Lists as many znodes as one hold of the lock may visit. */
 static void list_some(const struct state *state, struct search *search, const struct znode *top)
 {
     const struct znode *node = NULL;

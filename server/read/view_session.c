@@ -84,7 +84,7 @@ static void add_session(struct view *view, const struct state_session *session,
     }
 }
 
-/* Lists the part of one hold of the lock. True when there are more sessions. */
+/* Lists as many sessions as one hold of the lock may visit. True when there are more sessions. */
 static bool list_some(struct view *view, const struct state *state, const struct op_principal *who,
                       uint32_t limit, struct op_result *result)
 {

@@ -58,7 +58,7 @@ void age_turn(struct age *age, uint32_t epoch, bool own, bool leads, uint64_t no
 {
     ASSERT(own || !leads);
     if (age->runs && (!leads || epoch != age->epoch)) {
-        /* The age that this replica has counted itself becomes an age that it has heard. */
+        /* The age that this replica has counted as leader is kept like an age from a heartbeat. */
         age->heard_ms = age_now(age, now_ms);
         age->runs = false;
         set_line(age, age->heard_ms, now_ms);

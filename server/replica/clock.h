@@ -1,4 +1,5 @@
-/* clock.h - the two times of a transaction, age and stamp. Pure; core thread. */
+/* clock.h - the two times of a transaction: its age, which counts the time of leaders, and its
+ * stamp, which is a wall clock time. Pure functions; core thread. */
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
 
@@ -17,10 +18,10 @@
  * early.
  *
  * The leader continues from the age of its newest transaction and adds the time for which it leads,
- * by its monotonic clock. That transaction may be old, so heartbeats carry the age as well. An age
- * from a heartbeat is valid only until a later epoch is known, because the leader of that later
- * epoch may not have received the heartbeat, and then has continued from a lower age. Time without
- * a leader does not count.
+ * by its monotonic clock. That transaction may be old, and the time since would be lost, so
+ * heartbeats carry the age as well. An age from a heartbeat is valid only until a later epoch is
+ * known, because the leader of that later epoch may not have received the heartbeat, and then has
+ * continued from a lower age. Time without a leader does not count.
  */
 enum {
     AGE_LATE_MS = 5000 /* The first heartbeat may have been late by up to this time. */
@@ -29,7 +30,7 @@ enum {
 struct age {
     int64_t seen_ms;  /* Highest age of the transactions and admissions that this replica has. */
     int64_t heard_ms; /* Age from heartbeats of the leader of `epoch`; 0: none. */
-    int64_t line_ms;  /* Bound for later heartbeats: the age at `line_at`. */
+    int64_t line_ms;  /* Age at `line_at`; later heartbeats' ages are bounded from there. */
     uint64_t line_at; /* Monotonic time of this replica. */
     uint32_t epoch;   /* The current epoch. */
     bool own;         /* This replica is elected to lead `epoch` or the next epoch. */
@@ -41,9 +42,9 @@ struct age {
 /* Notes the age of a transaction, a snapshot, or an admission in the configuration. */
 void age_seen(struct age *age, int64_t age_ms);
 
-/* Notes the age in a heartbeat of the leader of `epoch`; ignores it unless `epoch` is the current
- * one. After the first heartbeat, or a later transaction, the age grows no faster than the time
- * passes on this replica. */
+/* Notes the age in a heartbeat of the leader of `epoch`; ignores the age unless `epoch` is the
+ * current one. After the first heartbeat, or a later transaction, the age grows no faster than the
+ * time passes on this replica. */
 void age_heard(struct age *age, uint32_t epoch, int64_t age_ms, uint64_t now_ms);
 
 /* Updates epoch and role; called in each step, and when the role changes. `epoch` is the epoch of
@@ -100,7 +101,7 @@ struct reached {
     int64_t most_ms;
 };
 
-/* Returns the next stamp, after one of `last_ms`. */
+/* Returns the stamp that follows the stamp `last_ms`. */
 int64_t stamp_next(int64_t last_ms, int64_t wall_ms, const struct reached *reached);
 
 #endif

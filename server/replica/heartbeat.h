@@ -2,7 +2,7 @@
  * heartbeat.h - the payload of heartbeats: the status of a replica, by its own account.
  *
  * Learners send their status to the leader with each PONG, and the leader sends all of them with
- * each PING. So every replica knows the status of every other one and its last contact, without
+ * each PING. So every replica knows the status and the last contact of every other replica, without
  * extra messages. On the wire a status carries its age, not a time, because clocks differ.
  */
 #ifndef SERVER_HEARTBEAT_H
@@ -36,7 +36,7 @@ enum heartbeat_flag {
 /* The part that the host of a replica provides. */
 struct heartbeat_host {
     uint64_t up_ms;       /* Time since the start of the process. */
-    uint32_t sync_p50_us; /* p50 of log syncs, in the last seconds with syncs; 0: none yet. */
+    uint32_t sync_p50_us; /* p50 of log syncs in the last 10 s with syncs; 0: none yet. */
     uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
     bool disk_low;
     char version[HEARTBEAT_VERSION_MAX];
@@ -44,16 +44,16 @@ struct heartbeat_host {
 
 struct heartbeat {
     uint32_t id;
-    uint64_t at_ms; /* When the heartbeat was made, by the monotonic clock of its holder. */
+    uint64_t at_ms; /* When it was made, by the monotonic clock of the replica that stores it. */
     enum replica_role role;
     uint32_t flags;   /* Bits of enum heartbeat_flag. */
     uint32_t epoch;   /* Current epoch. */
     zxid_t zxid;      /* Applied zxid. */
     uint32_t lag_ms;  /* Time since the last contact with a leader with a quorum. */
-    uint64_t role_ms; /* Time since it has this role. */
-    int64_t wall_ms;  /* Its wall clock; 0: not known. */
-    uint64_t made_ms; /* The same by the monotonic clock of its replica; others return it. */
-    uint32_t late_ms; /* It was made at most this time before `at_ms`. */
+    uint64_t role_ms; /* Time since the replica has this role. */
+    int64_t wall_ms;  /* The replica's wall clock; 0: not known. */
+    uint64_t made_ms; /* When it was made, by its replica's monotonic clock; others echo this. */
+    uint32_t late_ms; /* The heartbeat was made at most this many ms before `at_ms`. */
     int64_t age_ms;   /* Age of the ensemble, as this replica knows it. */
 
     /* maxTreeBytes of the replica (0: none). A leader adds the limit in force (0: none), and the

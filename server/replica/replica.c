@@ -23,7 +23,8 @@ static void refresh(struct replica *replica)
     zab_status(replica->zab, &replica->status);
 }
 
-/* Copies the options; the memory that they point to belongs to the caller. */
+/* Copies the options and the seeds; all other memory that the options point to belongs to the
+ * caller. */
 static void keep_options(struct replica *replica, const struct replica_options *options)
 {
     struct zab_init *init = &replica->options.zab;
@@ -38,7 +39,8 @@ static void keep_options(struct replica *replica, const struct replica_options *
     init->range_count = 0;
 }
 
-/* Takes age and stamp of the recovered state. */
+/* Takes the ensemble's age from the recovered configuration and state, and the stamp from the state
+ * (clock.h). */
 static void take_times(struct replica *replica)
 {
     const struct state *state = view_read(replica->view);
@@ -114,7 +116,8 @@ void replica_free(struct replica *replica)
 
 /* ---- Roles. ---- */
 
-/* Makes an empty tree once the ensemble was bootstrapped or joined and so has a history. */
+/* Makes an empty tree when there is none yet and this replica knows the cluster: bootstrapping or
+ * joining has given it a configuration, and so a history. */
 static void make_state(struct replica *replica)
 {
     const struct zab_config *config = zab_config(replica->zab);
@@ -134,8 +137,8 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     struct zab_status before = replica->status;
 
     refresh(replica);
-    /* The replica serves since this step, but its last deliveries come after this effect. The
-     * replica counts as serving only from the ROLE effect that follows these deliveries. */
+    /* The protocol already reports `serving`, but the last deliveries of this step come after this
+     * effect. So `serving` stays false until the next ROLE effect, which follows them. */
     if (!before.serving && replica->tree.applied < replica->status.delivered) {
         replica->status.serving = false;
     }
@@ -216,7 +219,8 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     }
 }
 
-/* Takes this replica's part of the effects, which may add further effects. */
+/* Runs the effects that concern this replica and passes the others to the host. An effect that is
+ * run may add further effects. */
 static void take_effects(struct replica *replica, struct replica_effects *out)
 {
     size_t at = 0;
@@ -240,9 +244,9 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
 /* ---- Snapshots and other periodic work. ---- */
 
-/* Whether a snapshot is due. A leader may need a learner for the quorum that lets the leader serve.
- * So a snapshot that a learner waits for is due even before the leader serves. That is safe,
- * because the applied state is committed. */
+/* Whether a snapshot is due: by size only while this replica serves, for a waiting learner also
+ * before. A leader may need that learner for the quorum without which it cannot serve. A snapshot
+ * before serving is safe, because the applied state is committed. */
 static bool is_snapshot_due(const struct replica *replica)
 {
     bool by_size = replica->snapshot.records >= replica->snapshot.at_records ||
@@ -396,8 +400,8 @@ bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effe
     if (!replica->drain.on) {
         begin_drain(replica, now_ms, effects);
     }
-    /* The wait for another leader is short, because the other replicas may be shutting down as
-     * well; without other voters the replica waits only for the record of the age. */
+    /* A leader waits at most two ticks for another leader, because the other replicas may be
+     * shutting down as well. A single voter waits only until the record of the age is applied. */
     bool early =
         now_ms - replica->drain.since_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
     bool others = zab_config_voters(zab_config(replica->zab)) > 1;

@@ -1,10 +1,10 @@
 /*
  * replica.h - one replica without sockets and threads: zab + state + prep, one step function.
  *
- * The simulator runs exactly this object code. Events of the protocol come in as zab_event;
- * clients' requests come in through replica_request; work for the host leaves as effects: those of
- * zab that concern disk and peers, and the few of replica_effects. Requests are answered through
- * their on_reply, within a step. Core thread; the state is changed under the view's write lock.
+ * The simulator runs exactly this object code. Events of the protocol come in as zab_event, and
+ * clients' requests through replica_request. Work for the host leaves as effects: zab's effects on
+ * disk and peers, and the few of replica_effects. Requests are answered through their on_reply,
+ * within a step. Core thread; the state is changed under the view's write lock.
  */
 #ifndef SERVER_REPLICA_H
 #define SERVER_REPLICA_H
@@ -26,36 +26,37 @@ struct replica_options {
     uint32_t requests_max;           /* Requests in flight. */
     uint64_t forward_bytes_max;      /* Leader: bytes of waiting requests of all learners. */
     uint64_t forward_peer_bytes_max; /* Leader: bytes of waiting requests of one learner. */
-    uint64_t forward_out_bytes_max;  /* Learner: own requests at the leader; more wait here. */
+    uint64_t forward_out_bytes_max;  /* Learner: bytes of its requests at the leader; more wait. */
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
     uint32_t reap_every_ms;          /* Leader: time between two scans for due work. */
-    uint32_t keep_age_ms;  /* Leader: idle time until the age is written; the first time, 10 s. */
-    struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
-    struct window *window; /* Takes the changes for watches; NULL: there are no watches. */
-    struct touch_set *touched;   /* Sessions active at this replica; NULL: none ever. */
-    struct heard *heard;         /* Takes the last heartbeat of each session; NULL: none. */
+    uint32_t keep_age_ms;      /* Leader: idle time until it logs the age (first: at most 10 s). */
+    struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct window *window;     /* Takes the changes for watches; NULL: there are no watches. */
+    struct touch_set *touched; /* Sessions active at this replica; NULL: none ever. */
+    struct heard *heard;       /* Takes the last heartbeat of each session; NULL: none. */
     uint64_t records_since_snap; /* Records in the log after the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };
 
-/* The work for the host: the effects of zab, and others. Begins zeroed; the host releases `zab`. */
+/* The work for the host: the effects of zab, and others. The host zeroes the struct at first and
+ * releases `zab`. */
 struct replica_effects {
     struct zab_effects zab; /* SEND, DISCONNECT, PERSIST, FETCH, SNAP_FETCH, RESTORE, HALT, ALARM */
     bool take_snapshot;     /* Scan the view; then ZAB_EV_STORED_SNAP or replica_snapshot_failed. */
-    zxid_t snap_start;      /* Zxid applied now. */
+    zxid_t snap_start;      /* Start of the snapshot: the zxid applied now. */
     uint64_t snap_chain;
     bool status_changed; /* Publish replica_status again. */
 };
 
 void replica_effects_clear(struct replica_effects *effects);
 
-/* Borrows view, window, touched and heard of the options; copies the rest. */
+/* Borrows view, window, touched and heard of the options; copies all other members. */
 struct replica *replica_new(const struct replica_options *options);
 void replica_free(struct replica *replica); /* Answers all requests in flight first. */
 
-/* Steps the replica with one event. `wall_ms` is the wall clock, for stamps of transactions. Before
- * ZAB_EV_RESTORED the host has put the loaded state into the view. */
+/* Steps the replica with one event. `wall_ms` is the wall clock, for the stamps of transactions
+ * (clock.h). Before ZAB_EV_RESTORED the host has put the loaded state into the view. */
 void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
                   struct replica_effects *effects);
 
@@ -86,9 +87,9 @@ struct replica_counts {
     uint64_t delivered;
     uint64_t retried;      /* Requests sent or proposed again after a change of leader. */
     uint64_t elections;    /* Elections that this replica took part in. */
-    uint64_t expired;      /* Sessions that it has expired as leader. */
-    uint64_t low_periods;  /* Times that it began, as leader, to refuse writes for lack of disk. */
-    uint64_t tree_refused; /* Requests that it has refused as leader for lack of memory. */
+    uint64_t expired;      /* Sessions that this leader has expired. */
+    uint64_t low_periods;  /* Times that this leader began to refuse writes for lack of disk. */
+    uint64_t tree_refused; /* Requests that this leader has refused for lack of memory. */
 };
 
 struct replica_status {
@@ -99,7 +100,7 @@ struct replica_status {
     struct replica_counts counts;
     struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last received. */
     const char *aside;      /* Why this replica takes no writes; NULL: it does. */
-    int64_t clock_ahead_ms; /* Its wall clock minus the time of a majority's clocks. */
+    int64_t clock_ahead_ms; /* This replica's wall clock minus that of a majority of voters. */
     bool clock_known;       /* Enough clocks are known for `clock_ahead_ms`. */
     bool draining;
     bool readable; /* The state is whole and not quarantined; only staleness may forbid local

@@ -9,8 +9,9 @@ static bool is_whole(const struct replica *replica)
            !replica->tree.diverged;
 }
 
-/* Returns the changes for the window; NULL when the window takes none. Records that are applied
- * again between the start and the end of a fuzzy snapshot are no history. */
+/* Returns the changes for the window; NULL when there is no window or it is suspended: records
+ * between the start and the end of a fuzzy snapshot may be in the state already, so their changes
+ * are no history. */
 static struct change_set *make_set(const struct replica *replica, struct logrec *rec,
                                    const struct state_changes *changes)
 {
@@ -144,7 +145,8 @@ static void note_times(struct replica *replica, const struct state *state)
     }
 }
 
-/* Ends all answers from this state until another state is in its place. */
+/* Reports a diverged state to the protocol. No answer comes from this state until another one
+ * replaces it. */
 static void mark_state_diverged(struct replica *replica)
 {
     zxid_t end = replica->tree.fuzzy_end;
@@ -233,7 +235,8 @@ void replica_restored(struct replica *replica, const struct zab_ev_restored *res
     replica->tree.lost_seq = replica->requests.seq;
     ASSERT(!replica->tree.readable &&
            replica->tree.window_broken == (replica->options.window != NULL));
-    /* A snapshot that was taken while nothing changed ends where it starts. */
+    /* A snapshot that was taken while nothing changed ends where it starts, so its digest is
+     * checked at once. */
     check_end(replica, state);
     note_times(replica, state);
     if (replica->tree.window_broken) {
@@ -246,7 +249,8 @@ void replica_restored(struct replica *replica, const struct zab_ev_restored *res
     }
 }
 
-/* Forbids reads of the state and of the window, whose changes may not have happened. */
+/* Forbids reads of the state and of the window: changes on a quarantined disk may never have
+ * happened in the ensemble. */
 static void set_unreadable(struct replica *replica)
 {
     if (replica->tree.readable) {

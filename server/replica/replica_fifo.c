@@ -4,8 +4,8 @@
  * its FIFO, because the read's quorum round does not cover writes that are not committed yet.
  *
  * Each FIFO lists its unanswered writes, oldest first, and the reads that wait for one of them. A
- * read is listed only when its round ends before an earlier write is answered, so most reads never
- * are.
+ * read is listed only when its round ends before an earlier write is answered, so most reads are
+ * never listed.
  */
 #include "server/replica/replica_int.h"
 
@@ -41,7 +41,7 @@ void fifo_enter(struct replica *replica, struct op_request *request)
     }
 }
 
-/* Frees the reads up to the next write, because the oldest write is answered. These reads are
+/* Frees the reads up to the next unanswered write, after a write was answered. These reads are
  * answered at the end of the step, because a caller may be walking the list of requests. */
 static void unblock(struct replica *replica, struct fifo *fifo)
 {

@@ -34,9 +34,9 @@ static struct heartbeat *heartbeat_of(struct replica *replica, uint32_t id)
 
 /*
  * Returns how late a heartbeat may be. Each heartbeat returns the last status that its sender has
- * received from this replica, with the time for which the sender had it. The rest of the round trip
- * is the time in transit. So a heartbeat that waited in a socket during a pause, or behind a
- * snapshot on a slow link, is not mistaken for a wrong clock.
+ * received from this replica, with the time for which the sender had it. The round trip without
+ * that time is the longest possible time in transit. So a heartbeat that waited in a socket during
+ * a pause, or behind a snapshot on a slow link, is not mistaken for a wrong clock.
  */
 static uint32_t late_of(const struct replica *replica, const struct heartbeat *heard, size_t count)
 {
@@ -140,8 +140,8 @@ static struct prep_room smallest_room(const struct replica *replica)
     return room;
 }
 
-/* Updates the limit in force. A learner takes it from its leader, and keeps it until it receives
- * another one. */
+/* Updates the limit in force. A learner takes the limit from its leader's heartbeat and keeps it
+ * until the next heartbeat. */
 void heartbeats_note_room(struct replica *replica)
 {
     uint32_t leader = replica->status.leader;

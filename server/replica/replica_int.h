@@ -32,7 +32,7 @@ enum {
     REPORT_IDS_MAX = 65536, /* Sessions in one part of a report. */
     ASIDE_GRACE_MS = 1000,  /* Time for requests in flight when the log begins to wait. */
     DRAIN_IDLE_MS = 100,    /* A draining leader writes the age after this idle time. */
-    FIFOS = 4096,           /* Entries of the FIFO table; FIFOs that share one act as one. */
+    FIFOS = 4096,           /* Size of the FIFO table; FIFOs that share an entry act as one. */
 };
 
 /* The value of op_request.stage; 0: no stage, the request is about to be answered. */
@@ -52,8 +52,8 @@ struct fifo {
     struct list reads;  /* Reads in REQUEST_BLOCKED, in order of arrival. */
 };
 
-/* The leader's refusal of a learner's request, or the remembered answer to it. A quorum round must
- * confirm first that this replica still leads (rule 5 of the README). */
+/* The leader's refusal of a learner's request, or the remembered answer to it. The reply is sent
+ * once a quorum round has confirmed that this replica still leads (rule 5 of the README). */
 struct deferred_reply {
     uint64_t token; /* Token of the round. */
     uint32_t peer;
@@ -63,16 +63,16 @@ struct deferred_reply {
     struct list node;
 };
 
-/* A learner's request. While the request waits for room, it owns its bytes. */
+/* A learner's request. While the request waits for room, the struct owns `bytes`. */
 struct forward {
     uint32_t peer;
-    uint32_t dialogue; /* Dialogue of arrival; when that has ended, the request is dropped. */
+    uint32_t dialogue; /* Dialogue that brought the request; the request ends with it. */
     uint64_t request;
     struct slice bytes;
     struct list node;
 };
 
-/* The part of the room for waiting requests that one learner takes. */
+/* Bytes of one learner's requests that wait for room in the pipeline. */
 struct forward_share {
     uint32_t peer;
     uint64_t bytes;
@@ -83,15 +83,15 @@ struct replica_requests {
     struct list all;          /* All requests, in order of arrival. */
     struct map by_id;         /* Request number to op_request. */
     uint64_t seq;             /* Last number given to a request or to a quorum round. */
-    size_t count;             /* All requests. */
+    size_t count;             /* Number of requests in `all`. */
     size_t queued;            /* Number in REQUEST_QUEUED. */
     size_t waiting;           /* Number in REQUEST_WAITING. */
-    zxid_t waiting_min;       /* No waiting request is satisfied below this. */
+    zxid_t waiting_min;       /* Lower bound of `wait_zxid` of all waiting requests. */
     uint64_t forwarded_bytes; /* Bytes in REQUEST_FORWARDED. */
     uint64_t scan_ms;         /* Time of the next scan for passed deadlines. */
     struct fifo fifos[FIFOS];
     struct list unblocked;     /* Reads whose FIFO is free; answered at the end of the step. */
-    struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
+    struct op_request **ready; /* Delivered requests; answered once the tree's lock is free. */
     size_t ready_count;
     size_t ready_cap;
 };
@@ -130,14 +130,14 @@ struct replica_clock {
     struct steady steady;   /* The own wall clock, where this replica votes alone. */
     struct reached reached; /* Time of a majority's clocks at `compared_ms`. */
     uint64_t compared_ms;   /* Monotonic time of the last comparison. */
-    uint64_t awake_ms;      /* This process has not paused since then. */
+    uint64_t awake_ms;      /* Time since which this process has not paused. */
 };
 
 /* replica_sessions.c */
 struct replica_sessions {
     struct expiry *expiry;    /* Expiry of sessions; used by the leader. */
     uint32_t report_every_ms; /* Half a tick. */
-    uint64_t report_ms;       /* Time of the next report of sessions and scan for expired ones. */
+    uint64_t report_ms;       /* Time of the next report, and of the next scan for expiry. */
     bool expire_more;         /* More sessions had expired than one turn closes. */
     uint64_t renew_token;     /* Token of the quorum round after a pause of the process; 0: none. */
 };
@@ -226,7 +226,7 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
 void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
-void requests_give_up(struct replica *replica);     /* Gives up those that wait for a leader. */
+void requests_give_up(struct replica *replica);     /* Gives up requests that wait for a leader. */
 void requests_stand_aside(struct replica *replica); /* Refuses requests while the log waits. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
@@ -237,8 +237,8 @@ void fifos_init(struct replica *replica);
 void fifo_enter(struct replica *replica, struct op_request *request); /* On arrival. */
 void fifo_leave(struct replica *replica, struct op_request *request); /* On the answer. */
 
-/* Whether an earlier write of its FIFO keeps a read from being answered; fifo_hold adds such a read
- * to the list of its FIFO. */
+/* Whether the request is a read that must wait for an unanswered earlier write of its FIFO.
+ * fifo_hold adds such a read to the list of its FIFO. */
 bool fifo_blocks(struct replica *replica, const struct op_request *request);
 void fifo_hold(struct replica *replica, struct op_request *request);
 void fifo_note_done(struct replica *replica, const struct op_request *request);
@@ -248,13 +248,13 @@ bool fifo_is_overtaken(const struct replica *replica, const struct op_request *r
 enum lead_outcome {
     LEAD_PROPOSED,
     LEAD_REFUSED,
-    LEAD_REPLAYED, /* Done before with the same key: `result` is the answer. */
+    LEAD_REPLAYED, /* A write with this key was done before; `result` is its answer. */
     LEAD_LATER     /* There is no room for another proposal. */
 };
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
                                struct op_result *result, zxid_t *ret_zxid);
 
-/* The same for an operation that the leader itself requests. */
+/* Like lead_prepare, for an operation that the leader itself requests. */
 enum lead_outcome lead_prepare_own(struct replica *replica, const struct op_args *args);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
@@ -268,7 +268,7 @@ void replica_release_kept(struct replica *replica);
 
 /* replica_lead.c: the leader's work for learners. */
 void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
-bool lead_confirmed(struct replica *replica, uint64_t token); /* False: of no deferred reply. */
+bool lead_confirmed(struct replica *replica, uint64_t token); /* False: another round. */
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 
@@ -290,7 +290,7 @@ void forwarded_release(struct forwarded *forwarded);
 
 /* A report of sessions, or a part of it. */
 struct report {
-    uint64_t mark; /* Newest mark of its leader that the learner has seen; 0: none (expiry.h). */
+    uint64_t mark; /* Newest mark of the leader that the learner has seen; 0: none (expiry.h). */
     bool last;     /* This is the last part of the report. */
     size_t count;  /* Number of ids of 8 bytes. */
 };
@@ -343,10 +343,11 @@ void times_of_config(struct replica *replica, const struct zab_config *config);
 void times_of_state(struct replica *replica, const struct state *state);
 void times_heard(struct replica *replica, const struct heartbeat *heartbeat);
 
-/* Works out the latest time that a majority's clocks have reached, as far as they are known. */
+/* Updates `clock.reached`: the latest time that the known clocks of a majority have reached. */
 void times_compare(struct replica *replica);
 
-/* Returns how far the own clock is ahead of that time; 0 also when that time is unknown. */
+/* Returns how far the own clock is ahead of the time that a majority's clocks have reached; 0 also
+ * when too few clocks are known. */
 int64_t times_ahead_ms(const struct replica *replica);
 
 #endif

@@ -29,7 +29,7 @@ static void answer_forward(struct replica *replica, const struct forward *forwar
     list_push_back(&replica->learners.deferred, &reply->node);
     (void)map_put_u64(&replica->learners.deferred_by_token, reply->token, reply);
     if (zab_confirm(replica->zab, reply->token, &replica->inner) != ERR_OK) {
-        /* Too many rounds wait. The request ends at its deadline. */
+        /* Too many quorum rounds wait: no reply is sent, and the request ends at its deadline. */
         deferred_free(replica, reply);
     }
 }
@@ -182,7 +182,8 @@ void lead_run_forwards(struct replica *replica)
     while (!list_empty(&replica->learners.forwards) && replica_leads(replica)) {
         struct forward *forward = list_first(&replica->learners.forwards, struct forward, node);
 
-        /* Dropped: the learner has answered OUTCOME_UNKNOWN, or is another process by now. */
+        /* A request of an ended dialogue is dropped: the learner has answered OUTCOME_UNKNOWN, or
+         * has restarted. */
         if (!zab_is_dialogue(replica->zab, forward->peer, forward->dialogue)) {
             PROBE("replica.forward_outlived_its_link");
         } else if (!handle_forward(replica, forward)) {

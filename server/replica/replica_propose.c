@@ -169,7 +169,7 @@ void lead_forget(struct replica *replica)
 
 /* ---- The age of an idle ensemble. ---- */
 
-/* True when something in the state waits for the age, and the age in the log is behind by at least
+/* True when something in the state expires by age, and the age in the log is behind by at least
  * `idle_ms`. */
 static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
 {
@@ -195,7 +195,7 @@ zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
     struct txn_header header = {0};
     zxid_t zxid = zab_next_zxid(replica->zab);
 
-    /* A transaction in flight carries an age as well. */
+    /* Nothing is written while a transaction is in flight, which carries an age as well. */
     if (zxid != replica->tree.applied + 1 || !is_age_due(replica, idle_ms)) {
         return 0;
     }

@@ -79,8 +79,8 @@ static void settle(struct replica *replica, struct op_request *request)
     }
 }
 
-/* Returns why an answer does not arrive. A replayed write was done long ago, and the error must not
- * deny that. */
+/* Returns the error for a request whose answer does not arrive by its deadline. A replayed write
+ * was done earlier, and the error must not deny that. */
 static enum err late_error(const struct op_request *request, const char **ret_detail)
 {
     if (request->result.replayed) {
@@ -444,8 +444,8 @@ static bool may_be_committed(const struct op_request *request)
 void requests_role_ended(struct replica *replica)
 {
     list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
-        /* A deferred reply rests on proposals that this epoch may never commit; a larger zxid of
-         * the next epoch does not prove that it did. */
+        /* A deferred reply rests on proposals that the old epoch may never commit. A larger zxid of
+         * the next epoch does not prove that they were committed. */
         if (request->stage == REQUEST_CONFIRMING ||
             (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);

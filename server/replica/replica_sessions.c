@@ -85,7 +85,7 @@ static uint64_t leaders_mark(const struct replica *replica)
                : 0;
 }
 
-/* Sends a part of a report to the leader; only a learner in step can. */
+/* Sends a part of a report to the leader; false unless this learner is in step. */
 static bool send_part(struct replica *replica, const uint64_t *ids, const struct report *part)
 {
     buf_clear(&replica->txn);
@@ -108,7 +108,7 @@ static void report_to_leader(struct replica *replica)
         part.count = min_size(left, REPORT_IDS_MAX);
         part.last = part.count == left;
         if (!send_part(replica, ids + at, &part)) {
-            for (; at < count; at++) { /* Lost touches would end sessions: they wait. */
+            for (; at < count; at++) { /* Unsent touches wait: a lost one may end a session. */
                 (void)touch_add(replica->options.touched, ids[at]);
             }
             return;
@@ -183,8 +183,8 @@ static bool expire(struct replica *replica, uint64_t session)
     return outcome != LEAD_LATER;
 }
 
-/* Notes the learners in step. A learner that has come in step serves clients before it reports for
- * the first time. */
+/* Notes the learners in step. A learner that has come in step serves clients before its first
+ * report, so expiry must wait for that report. */
 static void note_joined(struct replica *replica)
 {
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
@@ -235,8 +235,9 @@ void sessions_clock(struct replica *replica)
 void sessions_turn(struct replica *replica)
 {
     if (expiry_stands(replica->sessions.expiry) && replica->sessions.renew_token == 0) {
-        /* Another leader may have been elected during the pause. */
-        replica->sessions.renew_token = ++replica->requests.seq; /* May end within the call. */
+        /* Another leader may have been elected during the pause: a quorum round must confirm that
+         * this replica still leads. */
+        replica->sessions.renew_token = ++replica->requests.seq; /* The round may end at once. */
         if (zab_confirm(replica->zab, replica->sessions.renew_token, &replica->inner) != ERR_OK) {
             replica->sessions.renew_token = 0;
         }

@@ -1,5 +1,6 @@
 /* Age and stamp of transactions: what this replica knows of both, and what a leader gives to its
- * transactions. */
+ * transactions. clock.h defines them: the age counts the time of leaders, the stamp is a wall clock
+ * time. */
 #include "server/replica/replica_int.h"
 
 enum {
@@ -151,7 +152,8 @@ static struct reached reached_now(const struct replica *replica)
                             .most_ms = stamp_clamp(replica->clock.reached.most_ms + since_ms)};
 }
 
-/* Returns only a difference that is certain, because heartbeats take time to arrive. */
+/* Returns the part of the difference that is certain: heartbeats take time to arrive, so the time
+ * of the majority is known only as a range. */
 int64_t times_ahead_ms(const struct replica *replica)
 {
     struct reached now = reached_now(replica);
@@ -166,8 +168,7 @@ int64_t times_ahead_ms(const struct replica *replica)
     return max_i64(own_ms - now.most_ms, 0);
 }
 
-/* Returns the next stamp. While the clocks of fewer than a majority are known, stamps stand still.
- */
+/* Returns the next stamp. While the clocks of a majority are not known, stamps stand still. */
 static int64_t next_stamp(const struct replica *replica)
 {
     struct reached now = reached_now(replica);

@@ -15,7 +15,7 @@ enum {
 
 /* A znode of a slice; it holds references of its own. */
 struct export_znode {
-    size_t path_end; /* End of its path in `paths`; it begins at the previous end. */
+    size_t path_end; /* End of the path in `paths`; its start is the previous path_end. */
     struct stat_view stat;
     uint64_t owner;
     struct blob *data;
@@ -103,7 +103,7 @@ static void keep(struct export *export, const struct state_cut_znode *znode)
                                 .acl = blob_ref(znode->acl)};
 }
 
-/* Returns the bytes that the item refers to. */
+/* Keeps the znode unless the export leaves it out; returns the bytes that a kept znode needs. */
 static size_t take(struct export *export, const struct state_cut_znode *znode)
 {
     bool open = znode->acl == NULL || acl_allows(blob_slice(znode->acl), &export->who, ACL_READ);

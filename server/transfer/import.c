@@ -220,8 +220,8 @@ static bool has_room(const struct import *import, size_t bytes)
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 
-/* True when an earlier line of the batch creates the same znode, or a znode below it and so perhaps
- * this one as a parent. Whether this znode exists is known only after that batch. */
+/* True when an earlier line of the batch creates the same znode, or a znode below it, with which
+ * its missing parents are created. Whether this znode exists is then known only after the batch. */
 static bool may_be_made(const struct import *import, struct slice below)
 {
     for (uint32_t i = 0; i < import->count; i++) {
@@ -235,7 +235,7 @@ static bool may_be_made(const struct import *import, struct slice below)
     return false;
 }
 
-/* Joins top and path, and checks what the leader would refuse for the whole batch. */
+/* Joins top and path, and checks what would make the leader refuse the whole batch. */
 static bool finish_item(struct import *import, struct import_item *item)
 {
     const char *why = NULL;

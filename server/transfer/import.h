@@ -4,7 +4,7 @@
  * The caller passes the bytes of the body and submits each batch as a multi, with the rights of the
  * client; the next batch is made after the answer. So an import of any length takes little memory,
  * and a failure shows how far the import came: all lines before the failed batch are done, and no
- * line of that batch or after it. Called by one thread at a time.
+ * later line is done. Called by one thread at a time.
  */
 #ifndef SERVER_IMPORT_H
 #define SERVER_IMPORT_H
@@ -44,7 +44,7 @@ void import_end(struct import *import);
 /* In IMPORT_READY: fills def, args and multi of a request; slices point into the import. */
 void import_fill(struct import *import, struct op_request *op);
 
-/* In IMPORT_READY: takes the result of that request. */
+/* In IMPORT_READY: takes the result of the request that import_fill has filled. */
 void import_answer(struct import *import, const struct op_result *result);
 
 /* In IMPORT_TAKES: gives up, for a reason outside of the lines. */

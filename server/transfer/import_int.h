@@ -10,7 +10,7 @@ enum {
     IMPORT_BATCH_BYTES = 256 << 10, /* Bytes of paths, data and ACLs of a batch, or one line. */
     IMPORT_ITEM_COST = 128,         /* Bytes that each line counts for besides its own. */
     IMPORT_LINE_SLACK = 256 << 10,  /* Bytes of a line beyond twice the data that it may hold. */
-    IMPORT_TRIES = 5, /* Plans of a batch while other clients create or delete its znodes. */
+    IMPORT_TRIES = 5, /* Attempts at a batch while other clients create or delete its znodes. */
     IMPORT_KNOWN_MAX = 1 << 17, /* Created paths that a dry run remembers. */
     IMPORT_PARENTS_KNOWN = 32   /* Parents of each line that a dry run remembers. */
 };
@@ -24,7 +24,7 @@ enum import_plan {
 
 struct import_item {
     struct op_args args; /* Arguments of a create. */
-    struct buf memory;   /* Memory of its slices, except the path. */
+    struct buf memory;   /* Memory of the slices of `args`, except the path. */
     struct buf path;     /* The whole path. */
     uint64_t line;
     enum import_plan plan;
@@ -45,7 +45,7 @@ struct import {
     bool over;          /* The body has ended. */
     bool has_head;
     bool has_end;
-    uint64_t znodes; /* Lines with znodes. */
+    uint64_t znodes; /* Number of lines with znodes. */
 
     /* The batch. */
     struct import_item items[IMPORT_ITEMS_MAX];
