@@ -1,6 +1,6 @@
 /*
  * The acceptor: one thread that owns the listening socket and the connections whose first head is
- * incomplete. The thread only peeks at these heads, so that the library finds all bytes unread. A
+ * incomplete. The thread only peeks at these heads, so that libmicrohttpd finds all bytes unread. A
  * level-triggered loop would spin on an incomplete head, so the low-water mark of the socket is set
  * to one byte more than was peeked.
  */
@@ -14,10 +14,10 @@
 
 enum {
     BACKLOG = 1024,
-    ACCEPTS_PER_TURN = 64, /* Afterwards deadlines and heads have their turn. */
+    ACCEPTS_PER_TURN = 64, /* Connections accepted before deadlines and heads are checked. */
     FINISH_MS = 5,         /* Between two checks for open connections, while draining. */
     GRACE_MS = 250,    /* While draining, a new connection must send its request in this time. */
-    HANDSHAKE_MS = 20, /* Handshakes in progress get this long before the port closes. */
+    HANDSHAKE_MS = 20, /* TCP handshakes in progress get this long before the port closes. */
     ACCEPT_PAUSE_MS = 100, /* Pause of accepting when no descriptor is left. */
     LATE_LOOKS_MAX = 4,
     KERNEL_BYTES = 512 << 10 /* Unsent bytes of a connection in the kernel. */
@@ -94,7 +94,8 @@ static void close_listen(struct http_accept *accept)
 /* Closes the port in two steps, because closing resets connections that the kernel has completed
  * but that are not accepted yet. First, new handshakes are blocked, and those of near clients have
  * HANDSHAKE_MS to end. Then all complete connections are accepted and served. A more distant client
- * is reset and tries another replica; with drainDelay, it was sent there before. */
+ * is reset and tries another replica. With drainDelay, load balancers have sent such a client to
+ * another replica before. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
@@ -111,8 +112,8 @@ static void end_listen(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* Closes idle connections at each check, until none is left or `end_ms` has come. New connections
- * do not arrive any more. */
+/* Closes idle connections at each check, until no connection is left or `end_ms` has come. No new
+ * connection arrives any more. */
 static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
 {
     if (accept->grace_end_ms == 0) {
@@ -134,7 +135,7 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
 
 /* Checks deadlines, except after a stall of the process: then bytes that arrived meanwhile are read
  * first, and the next scan checks deadlines. In a process that stalls again and again, each
- * LATE_LOOKS_MAX-th scan still checks them. */
+ * LATE_LOOKS_MAX-th scan still checks deadlines. */
 static void scan(struct http_accept *accept, uint64_t now_ms)
 {
     bool late = now_ms >= accept->scan_at_ms + HTTP_SCAN_LATE_MS;

@@ -51,7 +51,7 @@ static bool is_gone(enum err err)
 }
 
 /* Whether a heartbeat has failed because its session has ended. PUT /sessions/v1/{id} addresses the
- * session as a resource, so the answer is 404. ZooKeeper's REST gateway answers the same, and its
+ * session as a resource, so the answer is 404. ZooKeeper's REST gateway also answers 404, and its
  * clients then open another session. */
 static bool is_lost_heartbeat(const struct http_request *request, enum err err)
 {
@@ -158,7 +158,8 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
     const struct http_request *request = &conn->request;
     struct op_problem problem = op_problem_of_result(kind_of(request), &request->args, result);
 
-    /* 401, because a client without credentials may still present those that the ACL requires. */
+    /* The status is 401, because a client without credentials may still send the credentials that
+     * the ACL requires. */
     if (result->err == ERR_NO_AUTH && !conn->principal.auth) {
         problem.status = MHD_HTTP_UNAUTHORIZED;
     }
@@ -265,8 +266,9 @@ static struct slice addressed_path(const struct http_request *request)
     return path;
 }
 
-/* A write that has created its znode answers 201, even if it was asked to set one. The czxid counts
- * too, because `created` is missing when the replica that answers knows only the log. */
+/* Returns the status of a success. A write that has created its znode is answered with 201, even if
+ * the request was to set a znode. A czxid that equals the zxid of the write also shows a creation,
+ * because `created` is missing when this replica knows the write only from the log. */
 static uint32_t status_of(const struct http_request *request, const struct op_result *result)
 {
     bool raw = request->wants.media == HTTP_MEDIA_RAW;
@@ -324,7 +326,7 @@ static bool not_modified(const struct http_request *request, const char *etag)
 
 bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result)
 {
-    /* The client waits for a missing znode if it has no answer yet. */
+    /* Without If-None-Match the client has no answer yet, so it waits for a missing znode. */
     bool is_awaited = request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&
                       !request->head.if_none_match.data;
     char etag[HTTP_ETAG_MAX];

@@ -226,7 +226,7 @@ void http_authenticate(struct http_conn *conn)
     take_key(conn);
     take_acl(conn);
     if (request->def && request->def->id == OP_SESSION) {
-        /* The state of an old session, if the request names one, does not matter. */
+        /* If the request names an old session, the state of that session does not matter. */
         op_secret_make(request->auth.secret);
         request->args.secret = slice_make(request->auth.secret, OP_SECRET_LEN);
         op_args_hash_secret(&request->args, request->auth.secret_hash);

@@ -113,7 +113,8 @@ void http_raw_turn_away(struct http *http, int take_fd)
  */
 
 enum {
-    LOOK_MS = 1000, /* Between two checks; a client with more recent progress has not stalled. */
+    LOOK_MS = 1000, /* Time between two checks; progress within this time means that a client has
+                       not stalled. */
     LATE_MS = 2 * LOOK_MS /* A longer interval is a stall of this process, not of the client. */
 };
 
@@ -210,9 +211,9 @@ static bool has_stalled(const struct http_pace *pace, uint64_t now_ms)
     return now_ms - pace->moved_ms >= LOOK_MS;
 }
 
-/* Whether a client may be closed to make room. While the budget is not full, a client that makes
- * progress is left alone, unless the budget has refused bytes and the client's credit is below 0.
- */
+/* Whether a client may be closed to make room. True for each client when the budget is full.
+ * Otherwise true for a client that has stalled, and, after the budget has refused bytes, for a
+ * client whose credit is below 0. */
 static bool gives_way(const struct http_pace *pace, const struct http_slowest *slowest)
 {
     return slowest->level == BUDGET_FULL || has_stalled(pace, slowest->now_ms) ||
@@ -252,7 +253,7 @@ static bool slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_
     return false;
 }
 
-/* Whether a client is slow by itself, not only in comparison with others. */
+/* Whether a client is slow: it has stalled, or its credit is below 0. */
 static bool is_slow(const struct http_conn *conn, uint64_t now_ms)
 {
     return has_stalled(&conn->pace, now_ms) || conn->pace.credit < 0;
@@ -299,7 +300,7 @@ uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest 
 
 /* ---- Connections ---- */
 
-/* The deadline of a head starts with its first byte. */
+/* Starts the deadline of a head when the first byte of the head has arrived. */
 static void on_part(struct http_inlet *inlet)
 {
     struct http_conn *conn = list_entry(inlet, struct http_conn, inlet);
@@ -344,7 +345,8 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd, void **sock
     struct http_conn *conn = conn_new(http, mhd);
 
     http_inlet_attach(&conn->inlet, conn->fd);
-    /* The acceptor has seen a complete head, so the connection is not idle before its answer. */
+    /* The first phase is HTTP_HEAD, not HTTP_IDLE, because the acceptor has seen a complete
+     * head. */
     (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     pthread_mutex_lock(&http->conns_mutex);
     list_push_back(&http->conns, &conn->node);
@@ -426,9 +428,9 @@ void http_conn_reset(struct http_conn *conn)
     }
 }
 
-/* Closing the socket of a client that is still sending would reset the connection and destroy the
- * answer. So the library continues to read, and closes when the client closes or when
- * http_conns_scan has shut the connection down. */
+/* Leaves the socket open for reading: closing it while the client is still sending would reset the
+ * connection and destroy the answer. The library continues to read. It closes the socket when the
+ * client closes, or when http_conns_scan has shut the connection down. */
 void http_conn_send_problem(struct http_conn *conn, struct http_refusal refusal)
 {
     ASSERT(atomic_load(&conn->phase) == HTTP_EXPIRED);

@@ -3,7 +3,8 @@
 #include "server/read/view.h"
 
 enum {
-    WAIT_SECONDS_MAX = 1000000 /* Most that is read from Prefer: wait; maxWait limits it further. */
+    WAIT_SECONDS_MAX = 1000000 /* Higher values of Prefer: wait count as this value; maxWait limits
+                                  reads further. */
 };
 
 /* ---- Where the request goes ---- */
@@ -92,8 +93,8 @@ static const struct http_param *find_param(const struct http_target *target, str
     return NULL;
 }
 
-/* Returns the row for a request without a parameter that selects one. A collection means all
- * sessions, unless the request names a session. */
+/* Returns the row that applies when no query parameter selects another row. At a collection this is
+ * the row about all sessions, unless the request names a session. */
 static const struct op_def *default_row(const struct http_request *request)
 {
     bool named = request->auth.url_secret.len > 0 || request->head.session.data ||
@@ -324,7 +325,8 @@ static void take_header_fields(struct http_conn *conn)
             take_field(conn, field, slice_str(field->name), value);
         }
     }
-    /* When a browser reconnects, its Last-Event-ID is newer than the `since` of its URL. */
+    /* When a browser reconnects, its Last-Event-ID is newer than the `since` of its URL, and
+     * replaces it. */
     if (since && request->head.last_event_id.len > 0) {
         take_field(conn, since, slice_str("Last-Event-ID"), request->head.last_event_id);
     }

@@ -76,8 +76,8 @@ static void choose_form(struct http_conn *conn)
                                            : conn->http->limits->data_bytes_max;
 }
 
-/* Refuses an encoded body. zabra decodes no encoding, so compressed data would be stored as it is.
- */
+/* Refuses an encoded body. zabra decodes no encoding, so compressed data would be stored
+ * compressed. */
 static void check_encoding(struct http_conn *conn)
 {
     struct slice list = conn->request.head.content_encoding;

@@ -89,8 +89,8 @@ static zxid_t newest(const struct op_result *result)
     return zxid;
 }
 
-/* Returns a hash of the znodes that this reader is shown, and of their ACL versions, because no
- * zxid in a stat changes with these. */
+/* Returns a hash of the znodes that this reader is shown, and of their ACL versions, because a
+ * change of an ACL changes no zxid in a stat. */
 static uint64_t shown(const struct op_result *result)
 {
     uint64_t hash = 0;

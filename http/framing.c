@@ -78,7 +78,7 @@ static bool is_token(struct slice text)
 
 #define EACH_BYTE(byte) (UINT64_MAX / 255 * (byte))
 
-/* False when none of eight bytes is a control character; true when one may be. */
+/* True when one of eight bytes may be a control character; false when certainly none is. */
 static bool may_have_control(const uint8_t *bytes)
 {
     uint64_t word = 0;
@@ -254,8 +254,8 @@ static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
     }
 }
 
-/* Scans lines up to the blank one. Returns the length including the blank line, or 0 if that line
- * has not arrived. */
+/* Scans lines up to the blank line. Returns the length including the blank line, or 0 if the blank
+ * line has not arrived. */
 static size_t scan_lines(struct slice bytes, struct scan *scan)
 {
     const uint8_t *end = bytes.data + bytes.len;

@@ -2,10 +2,10 @@
  * framing.h - where requests begin and end in the bytes of a connection, by our own strict rules.
  *
  * The acceptor applies the rules to the first head of a connection and the inlet (inlet.h) to all
- * later ones, so each head is treated alike. The library has no reason to refuse a request that has
- * passed. By itself the library accepts ambiguous framing (two lengths, a length next to chunks,
- * two hosts, names with blanks). A proxy in front may read such a request differently, so the
- * request is refused here and the connection ends. Pure: no I/O.
+ * later ones, so each head is treated alike. libmicrohttpd ("the library") has no reason to refuse
+ * a request that has passed these rules. By itself the library accepts ambiguous framing (two
+ * lengths, a length next to chunks, two hosts, names with blanks). A proxy in front may read such a
+ * request differently, so the request is refused here and the connection ends. Pure: no I/O.
  */
 #ifndef HTTP_FRAMING_H
 #define HTTP_FRAMING_H

@@ -1,4 +1,5 @@
-/* The library's callbacks, in the order that the picture in README.md shows; and what they call. */
+/* The callbacks of libmicrohttpd ("the library"), in the order of the picture in README.md, and the
+ * functions that they call. */
 #include "base/log.h"
 #include "http/http_int.h"
 
@@ -72,7 +73,7 @@ static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
     return atomic_load(&conn->deadline_ms) != 0 ? MHD_YES : MHD_NO;
 }
 
-/* Takes the call with the head, in which `*len` is 0. */
+/* Handles the library's first call for a request, which has the head but no body (`*len` is 0). */
 static enum MHD_Result begin(struct http_conn *conn, const char *method, size_t *len)
 {
     struct http_request *request = &conn->request;
@@ -131,8 +132,8 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     return !task || task->extend(conn) ? MHD_YES : MHD_NO;
 }
 
-/* Fills in the request for the core: the operation itself or, when this replica answers the
- * operation here, the look-up of its session. */
+/* Fills in the request for the core: the operation itself or, when the library's thread will run
+ * the operation afterwards, the look-up of its session. */
 static void fill_op(struct http_conn *conn, struct op_request *op)
 {
     struct http_request *request = &conn->request;
@@ -154,7 +155,7 @@ static void fill_op(struct http_conn *conn, struct op_request *op)
     request->multi = NULL;
 }
 
-/* Whether the session of the request must be checked here. The leader checks the sessions of
+/* Whether this replica must check the session of the request. The leader checks the sessions of
  * writes. Opening or closing a session, and the status of this replica, need no session. */
 static bool needs_session(const struct http_request *request)
 {

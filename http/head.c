@@ -243,7 +243,7 @@ enum http_media http_head_media(struct slice accept, const enum http_media *offe
     enum http_media best = HTTP_MEDIA_NONE;
     int quality_best = 0;
 
-    /* Most clients send one of these. */
+    /* Most clients send one of these values. */
     if (accept.len == 0 || slice_eq(accept, slice_str("*/*")) ||
         slice_eq(accept, slice_str(media_names[offered[0]]))) {
         return offered[0];

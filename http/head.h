@@ -1,7 +1,7 @@
 /*
  * head.h - the headers that a request uses, of a head that has passed http_head_check_framing.
  *
- * Values belong to the library and live as long as the request.
+ * Values belong to libmicrohttpd ("the library") and live as long as the request.
  */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
@@ -101,8 +101,8 @@ struct http_line {
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
                            struct http_head *ret_head);
 
-/* Whether the request waits on purpose, perhaps for hours, or transfers a subtree. The answer may
- * be wrong: it only chooses the daemon of the library. */
+/* Whether the request waits on purpose, perhaps for hours, or transfers a subtree. The result may
+ * be wrong, because it only chooses the library's daemon for the connection. */
 bool http_head_waits(const struct http_line *line, const struct http_head *head);
 
 /* Returns the best type of `offered` (preferred first, ended by HTTP_MEDIA_NONE) for the Accept

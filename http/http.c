@@ -10,7 +10,8 @@ enum {
     LOG_TEXT_MAX = 256
 };
 
-/* Closed connections are normal, so messages of the library are logged for debugging only. */
+/* Logs messages of libmicrohttpd ("the library"), at debug level only: closed connections are
+ * normal. */
 static void on_log(void *cls UNUSED, const char *format, va_list args)
 {
     char text[LOG_TEXT_MAX];
@@ -72,8 +73,9 @@ static void http_free(struct http *http)
     mem_free(http);
 }
 
-/* Sets the shares of one address. An address gets the same part of bodies as of connections. Its
- * transfers leave one slot to others, unless it may have all connections, as behind a proxy. */
+/* Sets how much one address may use. An address gets the same part of the memory for bodies as of
+ * the connections. Its transfers leave one slot to other addresses, unless the address may have all
+ * connections, as a proxy may. */
 static void init_shares(struct http *http)
 {
     const struct config_clients *limits = http->limits;
@@ -133,7 +135,7 @@ void http_drain(struct http *http)
     http_accept_finish(http->accept, end_ms);
 }
 
-/* Waits until no connection is suspended, because the library would abort at its stop. Each
+/* Waits until no connection is suspended, because MHD_stop_daemon would abort the process. Each
  * connection is resumed by its deadline. */
 static void wait_for_gate(struct http *http)
 {

@@ -76,7 +76,7 @@ struct http_metrics {
     struct metric_counter refused_total;   /* Connections over maxConnections. */
     struct metric_counter refused_address; /* Connections over maxConnectionsPerAddress. */
     struct metric_counter refused_head;    /* Malformed, too large or too slow heads. */
-    struct metric_counter requests[6];     /* Requests by class of status; 0: none was sent. */
+    struct metric_counter requests[6];     /* Requests by class of status; [0]: no answer. */
     struct metric_histogram latency; /* Time from the request line to the end of the answer. */
 };
 
@@ -112,8 +112,8 @@ struct http_large {
 struct http_relief {
     uint64_t refusals; /* budget_refusals() at the last scan. */
     uint64_t used;     /* Bytes in use when connections were last closed to make room. */
-    uint64_t expected; /* Bytes that those connections held; 0: none was closed since the budget had
-                          room. */
+    uint64_t expected; /* Bytes that these connections held; 0: no connection was closed since the
+                          budget had room. */
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
@@ -132,7 +132,7 @@ struct http {
     struct MHD_Daemon *daemon;
     /* A daemon with one thread, for connections that start with a stream, a long poll or a
      * transfer. To resume a connection the library walks all suspended connections of its daemon,
-     * and plain requests must not pay for that. */
+     * and plain requests must not pay for such a walk. */
     struct MHD_Daemon *waiting_daemon;
     struct http_watcher *watcher;
     struct http_accept *accept;
@@ -170,7 +170,7 @@ enum http_phase {
 
 /* How fast a client reads its answer. Only the acceptor uses these members. */
 struct http_pace {
-    uint64_t of_ms;    /* The deadline of the answer; another value is a new answer. */
+    uint64_t of_ms;    /* The deadline of the answer; it changes with each answer. */
     uint64_t acked;    /* Bytes that the client's kernel has acknowledged. */
     uint64_t moved_ms; /* When `acked` last grew, or everything was acknowledged. */
     uint64_t seen_ms;  /* When `credit` was last updated. */
@@ -198,7 +198,7 @@ struct http_conn {
     struct buf uri;      /* The URL of the resource. */
     struct text out; /* The body of the answer. A small body stays here until it is sent; a large
                         one moves to the response. */
-    _Atomic uint64_t kept; /* Bytes of the budget that the answer holds, about; 0: it is small. */
+    _Atomic uint64_t kept; /* About how many bytes of the budget the answer holds; 0: few. */
     struct http_pace pace;
 };
 
@@ -210,8 +210,8 @@ void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_conte
  * already in HTTP_EXPIRED, which never changes. */
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
 
-/* Writes the answer as raw bytes and ends the connection, in the middle of a request, where the
- * library accepts no answer. The caller has entered HTTP_EXPIRED. */
+/* Writes the problem as raw bytes and ends the connection. For use in the middle of a request,
+ * where the library accepts no answer. The caller has entered HTTP_EXPIRED. */
 void http_conn_send_problem(struct http_conn *conn, struct http_refusal refusal);
 
 /* Sends the refusal of the inlet and ends the connection. Called on the connection's library
@@ -239,14 +239,14 @@ struct http_slowest {
 };
 
 /* Returns the credit `elapsed_ms` after the last check, when the client has read `taken` bytes
- * since then: these bytes are added, and each ms costs HTTP_BYTES_PER_MS. The credit is at most
- * HTTP_PACE_CREDIT, its value at the start of an answer, so that a client's kernel that takes many
- * bytes at once does not protect the client for long. Pure. */
+ * since then: these bytes are added, and each ms costs HTTP_BYTES_PER_MS. The credit never exceeds
+ * HTTP_PACE_CREDIT, its value at the start of an answer. Without this limit, a kernel that takes
+ * many bytes at once would protect its client for long. Pure. */
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
 
-/* Returns how many of slowest->conns to close after the scan. When the last closing freed too
- * little, because several of its connections share the same value, at least twice as many slow
- * connections are closed. */
+/* Returns how many of slowest->conns to close after the scan. When the connections that were closed
+ * last freed too little memory, because several of them shared the same value, at least twice as
+ * many slow connections are closed. */
 uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest);
 
 /* An answer without the library: a complete response with `Connection: close`, for a socket that
@@ -304,9 +304,9 @@ enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op);
  * that session. */
 void http_session_look(struct http_conn *conn);
 
-/* The same after a quorum round. ERR_SESSION_EXPIRED: this replica does not know the
- * session, so the session has ended. ERR_REPLICA_BEHIND: since the round, a snapshot has installed
- * an older state. */
+/* Does the same as http_session_look, for use after a quorum round. ERR_SESSION_EXPIRED: this
+ * replica does not know the session, so the session has ended. ERR_REPLICA_BEHIND: since the round,
+ * a snapshot has installed an older state. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why);
 
 /* ---- accept.c ---- */
@@ -370,8 +370,8 @@ void http_request_body_drop(struct http_conn *conn);
 
 /* ---- auth.c: request authentication ---- */
 
-/* Reads credentials, if there are any. Counts malformed ones, and refuses a user whose passwords
- * have failed too often; the user may try again in `*ret_wait_ms`. */
+/* Reads credentials, if there are any. Counts malformed credentials, and refuses a user whose
+ * passwords have failed too often; the user may try again in `*ret_wait_ms`. */
 struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
                                           struct op_principal *principal, uint32_t *ret_wait_ms);
 

@@ -179,7 +179,7 @@ static struct look look_at(struct http_inlet *inlet, uint8_t *bytes, size_t len)
 /* ---- Reads of the library ---- */
 
 /* Reads and discards bytes, because unread bytes would turn the end of the answer into a reset.
- * Returns -1 with EAGAIN, or the end that the kernel reports. */
+ * Returns -1 with EAGAIN, or the end or error that the kernel reports, as recv() does. */
 static ssize_t swallow(int fd)
 {
     static _Thread_local uint8_t trash[SWALLOW_BYTES];
@@ -211,7 +211,8 @@ static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
     return given;
 }
 
-/* Follows a check: waits for the rest of a head, or replaces refused bytes by the stub. */
+/* Acts on the result of a check: waits for the rest of a head, or replaces refused bytes by the
+ * stub. */
 static void refuse_or_wait(struct http_inlet *inlet, int fd, const struct look *look)
 {
     if (inlet->state != HTTP_INLET_REFUSED) {
@@ -259,8 +260,9 @@ static ssize_t read_more(struct http_inlet *inlet, int fd)
     return got;
 }
 
-/* Reads through `held`. When the library gets less than it asked for, it waits for the next edge of
- * the socket. So then the socket must be empty, and no ready bytes may be left in `held`. */
+/* Reads through `held`. When the library gets fewer bytes than it asked for, it waits for the next
+ * edge-triggered event of the socket. So this function returns fewer bytes only when the socket is
+ * empty and no ready bytes are left in `held`. */
 static ssize_t read_slowly(struct http_inlet *inlet, int fd, uint8_t *to, size_t len, size_t done)
 {
     for (;;) {
@@ -307,7 +309,7 @@ static ssize_t read_checked(struct http_inlet *inlet, int fd, uint8_t *to, size_
 
 /* Alternatives that were considered: a socket pair between the client's socket and the library (two
  * more copies and wake-ups for each request), suspending each connection after each answer (5 us
- * and a walk over all suspended ones), peeking beside the library (the library may read bytes that
+ * and a walk over all suspended connections), peeking beside the library (which may read bytes that
  * arrived after the peek).
  *
  * The label gives the function the symbol `recv`, because the C library's header may define an

@@ -1,14 +1,15 @@
 /*
  * inlet.h - checks the bytes of a connection before the library reads them.
  *
- * The library parses leniently and refuses with pages of its own. It reads sockets itself, with
- * recv() and nothing else. This module defines recv() for the whole process: the dynamic linker
- * binds the library's calls to this function. For attached sockets recv() checks the bytes
- * (framing.h) before the library gets them; for all others recv() is the plain system call. So a
- * head reaches the library only when it is complete and correct. The first incorrect bytes are
- * replaced by one request that the handler recognizes and answers with the refusal; so the refusal
- * follows the answers to earlier requests, and is sent once. If the library ever reads in another
- * way, http_inlet_begin fails an assertion at the first request: no byte passes unchecked.
+ * libmicrohttpd ("the library") parses leniently and refuses with pages of its own. It reads
+ * sockets itself, with recv() and nothing else. This module defines recv() for the whole process:
+ * the dynamic linker binds the library's calls to this function. For attached sockets recv() checks
+ * the bytes (framing.h) before the library gets them; for all others recv() is the plain system
+ * call. So a head reaches the library only when it is complete and correct. The first incorrect
+ * bytes are replaced by one request that the handler recognizes and answers with the refusal; so
+ * the refusal follows the answers to earlier requests, and is sent once. If the library ever reads
+ * in another way, http_inlet_begin fails an assertion at the first request: no byte passes
+ * unchecked.
  *
  * Owner: the library's thread that serves the connection; the table of descriptors is shared.
  */

@@ -106,8 +106,8 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
     return (struct http_refusal){.err = ERR_OK};
 }
 
-/* True when the request asks for a WebSocket; `*ret_refusal` then tells what is wrong. False: the
- * request is for the library. */
+/* True when the request asks for a WebSocket; `*ret_refusal` then says what is wrong with the
+ * request, if anything. False: the request is for the library. */
 static bool read_upgrade(const struct http *http, const struct first_head *first,
                          struct http_refusal *ret_refusal)
 {
@@ -163,8 +163,8 @@ static void pending_drop(struct pending *pending, bool close_fd)
     mem_free(pending);
 }
 
-/* Answers without the library. The socket is read for a while before it is closed: closing it with
- * unread bytes would reset the connection and destroy the answer. */
+/* Answers without libmicrohttpd ("the library"). The socket is read for a while before it is
+ * closed: closing it with unread bytes would reset the connection and destroy the answer. */
 static void refuse(struct pending *pending, struct http_refusal refusal)
 {
     struct http_accept *accept = pending->accept;

@@ -2,9 +2,9 @@
  * Reads of the tree. Most are answered at once.
  *
  * Large reads: at most httpThreads - 1 of them, and at least one, run at a time, so that a thread
- * is left for small requests. The others are suspended and run in FIFO order. A tree or a search is
- * always large. Any other read is large when its result is large; if the read must wait, it reads
- * again in its turn.
+ * is left for small requests. Further large reads are suspended and run in FIFO order. A tree or a
+ * search is always large. Any other read is large when its result is large; if the read must wait,
+ * it reads again in its turn.
  *
  * Long polls: with `Prefer: wait=N`, a read whose entity tag the client already has is answered
  * when the tag changes, and a read of a missing znode when the znode is created. The watch starts
@@ -50,10 +50,10 @@ static void end_wait(struct http_wait *wait)
 }
 
 /*
- * Whether the watch covers all changes since the state that was read. If so, the changes in between
- * were replayed to the watch, and the request need not read again. A request that read again
- * because of changes of other znodes would never stop among many writes. Changes of ACLs are not
- * replayed.
+ * Whether the watch covers all changes since the state that was read. If it does, the changes since
+ * then were replayed to the watch, and the request need not read again. A request that reads again
+ * because of changes of other znodes would never end while there are many writes. Changes of ACLs
+ * are not replayed.
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {
@@ -63,7 +63,7 @@ static bool is_watched(const struct http_wait *wait, const struct subscribe_resu
     return result->resumed == SUBSCRIBE_REPLAYED && !result->used_up && !wait->acl;
 }
 
-/* The only call is WATCHER_BEGIN. */
+/* Handles WATCHER_BEGIN, the only call. */
 static void on_call(struct watcher_client *client, uint32_t calls UNUSED)
 {
     struct http_wait *wait = wait_of(client);
@@ -92,8 +92,8 @@ static void on_change(struct watcher_client *client, zxid_t zxid UNUSED,
                       const struct state_change *change)
 {
     const struct subscribe_request *request = &wait_of(client)->request;
-    /* In a tree, the prefix matches a few paths too many. That does no harm: the request reads
-     * again and compares the tag. */
+    /* In a tree, the prefix matches a few paths too many. They do no harm: the request reads again
+     * and compares the tag. */
     bool covered = request->kind == WATCH_RECURSIVE ? slice_starts_with(change->path, request->path)
                                                     : slice_eq(change->path, request->path);
 
@@ -191,7 +191,7 @@ static bool wait_begin(struct http_conn *conn, const struct op_result *result)
         request->answer.is_untimed = true;
     }
     wait->request.since = result->zxid;
-    /* The next answer must not be older than this one. */
+    /* The next answer must not be older than this result. */
     request->wants.min_zxid = max_u64(result->zxid, request->wants.min_zxid);
     http_suspend(conn);
     watcher_call(&wait->client, WATCHER_BEGIN);
@@ -249,7 +249,8 @@ static bool is_large(const struct http_request *request, const struct op_result 
     return bytes + bytes_of(result) > LARGE_BYTES;
 }
 
-/* Puts a read into the queue. A read waits there as long as a request may wait at the gate. */
+/* Puts a read into the queue. A read waits there for requestTimeout at most, as a request does at
+ * the gate. */
 static void wait_in_queue(struct http_conn *conn)
 {
     struct http *http = conn->http;

@@ -106,9 +106,9 @@ static void on_reply(struct op_request *op)
     http_resume(conn->http, conn->mhd);
 }
 
-/* Returns how long the core may take. A client that waits for a write less than requestTimeout
- * (Prefer: wait) learns by then whether its write was done. For a read, the preference is the wait
- * for a change instead. */
+/* Returns how long the core may take. When the client of a write prefers to wait less than
+ * requestTimeout (Prefer: wait), that shorter time counts, and the answer says whether the write
+ * was done. For a read, Prefer: wait is the time to wait for a change instead. */
 static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
 {
     uint64_t most_ms = conn->http->limits->request_timeout_ms;

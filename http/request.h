@@ -2,7 +2,7 @@
  * request.h - one request; each of its parts is filled in by one stage.
  *
  * The whole struct is zeroed between two requests of a connection. Slices point into the
- * connection's buffers or the library's memory, which live as long as the request.
+ * connection's buffers or the memory of libmicrohttpd, which live as long as the request.
  */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
@@ -33,9 +33,9 @@ struct http_large_turn {
     bool ends;       /* The read counts in http.ending. */
 };
 
-/* The task of a request that cannot be answered at once, because it waits for another thread or
- * processes its body piece by piece. A request has one task at a time; a later task replaces the
- * earlier one. */
+/* The task of a request that cannot be answered at once, because the request waits for another
+ * thread or its body is processed piece by piece. A request has one task at a time; a later task
+ * replaces the earlier one. */
 struct http_task_ops {
     /* Called when the body is complete or the connection was resumed: answers, or suspends the
      * connection again. */
@@ -43,8 +43,8 @@ struct http_task_ops {
     /* For a task that starts at the head: takes the next bytes of the body and sets `*len` to the
      * number of bytes that are left. */
     enum MHD_Result (*take_body)(struct http_conn *conn, const char *data, size_t *len);
-    /* For a task that starts at the head, after its request was refused: extends the deadline of
-     * the rest of the body; false when the time is up. */
+    /* For a task that starts at the head and whose request was refused: extends the deadline of the
+     * rest of the body; false when the time is up. */
     bool (*extend)(struct http_conn *conn);
     void (*release)(struct http_conn *conn); /* Called at the end; NULL: nothing to free. */
 };
@@ -96,7 +96,7 @@ struct http_answer {
     bool queued;     /* The library has the answer. */
     bool close;      /* The answer is the last one of its connection. */
     bool cors;       /* The page of the Origin may read the answer. */
-    bool replayed;   /* The answer repeats that to an earlier request with the same key. */
+    bool replayed;   /* The answer repeats the answer to an earlier request with this key. */
     bool has_waited; /* The client's Prefer: wait was honoured. */
     bool is_endless; /* The answer has no predictable end, and no deadline. */
     bool is_untimed; /* The request waits on purpose: its duration is no latency of this replica. */

@@ -21,7 +21,7 @@ enum http_route_kind {
     HTTP_ROUTE_METRICS,
     HTTP_ROUTE_DOCUMENT,
     HTTP_ROUTE_UI,
-    HTTP_ROUTE_SOCKET /* The path of WebSockets; a request that gets here is no valid one. */
+    HTTP_ROUTE_SOCKET /* The path of WebSockets; the acceptor takes all valid requests. */
 };
 
 struct http_route {
@@ -60,8 +60,9 @@ struct slice http_route_key(const struct http_route *route, struct slice method)
 const struct op_def *http_route_select(const struct http_route *route, struct slice method,
                                        struct slice value);
 
-/* Whether the row applies to what the URL names: an element of the collection (`element`), or the
- * collection, to which each row applies. For example, a session cannot be opened at an element. */
+/* Whether the row applies to the resource in the URL: an element of the collection if `element`,
+ * else the collection, to which each row applies. For example, a session cannot be opened at an
+ * element. */
 bool http_route_is_of(const struct op_def *def, bool element);
 
 /* Appends the methods of the route: "GET, HEAD, OPTIONS". */

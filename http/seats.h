@@ -6,11 +6,11 @@
  * watcher.h). Both descriptors count in one limit, so that no mix of clients takes the descriptors
  * that storage and the other replicas need.
  *
- * When all seats are taken, a connection is evicted. Its address holds at least an equal share of
- * the seats, so a flood from one address cannot evict the probe of another. Among these
- * connections, those that have their answer are evicted first, then those that have sent a part of
- * a head, then those that have sent nothing; within each group, the oldest first. So a probe that
- * has just connected is evicted last.
+ * When all seats are taken, a connection is evicted, but only from an address that holds at least
+ * an equal share of the seats. So a flood from one address cannot evict the probe of another
+ * address. Among the connections of such addresses, those that have their answer are evicted first,
+ * then those that have sent a part of a head, then those that have sent nothing; within each group,
+ * the oldest first. So a probe that has just connected is evicted last.
  */
 #ifndef HTTP_SEATS_H
 #define HTTP_SEATS_H

@@ -1,9 +1,10 @@
 /*
  * Responses: their headers, their bodies, sending. A small body is written completely and handed to
- * the library. A large body is a text (base/text.h): the text references the values and encodes
- * them as the socket accepts bytes. So a client that reads nothing costs one block and the values,
- * which all clients share. The block and the values count in maxUnsentBytes; a large answer for
- * which there is no room is refused.
+ * libmicrohttpd ("the library"). A large body is a text (base/text.h): it has references to values,
+ * and each value is encoded, block by block, when the socket accepts more bytes. So a client that
+ * reads nothing costs the memory of one block and of the values, which answers to other clients
+ * share. This memory counts in maxUnsentBytes, and a large answer for which there is no room is
+ * refused.
  */
 #include "base/lack.h"
 #include "http/etag.h"
@@ -110,7 +111,7 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     }
 }
 
-/* Frees what is not needed any more, because an answer may wait long for its client. */
+/* Frees what the request does not need any more, because an answer may wait long for its client. */
 static void drop_request(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -185,14 +186,14 @@ static bool refuse_no_room(struct http_conn *conn)
     return false;
 }
 
-/* The size of the library's buffer for a large answer. */
+/* Returns the size of the library's buffer for a large answer. */
 static size_t block_of(const struct text *text)
 {
     return min_size(text_len(text), BLOCK_BYTES);
 }
 
-/* Whether the answer is for a write. Such an answer is never refused for lack of room: the write is
- * done, and its client must learn that. */
+/* Whether the answer is for a write. Such an answer is never refused for lack of room, because the
+ * client must learn whether the write was done. */
 static bool is_for_write(const struct http_conn *conn)
 {
     return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
@@ -352,7 +353,7 @@ static void free_pinned(void *cls)
 }
 
 /* Returns a response with the bytes of the blob. The library does not write to them, although its
- * signature allows that. */
+ * parameter is not const. */
 static struct MHD_Response *from_blob(struct blob *blob, void (*release)(void *), void *cls)
 {
     return must_have(MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data,

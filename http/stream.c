@@ -1,7 +1,7 @@
 /*
- * A stream. The library's side leads from the request to the response, and takes bytes from the
- * queue. The watcher's side handles calls, heartbeats, time limits and the end of the stream;
- * changes are in stream_changes.c.
+ * A stream. The side of libmicrohttpd ("the library") leads from the request to the response, and
+ * takes bytes from the queue. The watcher's side handles calls, heartbeats, time limits and the end
+ * of the stream; changes are in stream_changes.c.
  */
 #include "http/stream.h"
 
@@ -9,7 +9,7 @@
 
 enum {
     EXCUSES_MAX = 4,      /* After stalls, a client has this many times slowTimeout at most. */
-    RESPONSE_BLOCK = 1024 /* Used for HTTP/1.0 only. */
+    RESPONSE_BLOCK = 1024 /* The library uses it for HTTP/1.0 only. */
 };
 
 static void end_because(struct http_stream *stream, const char *reason)
@@ -31,8 +31,8 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct s
     }
 }
 
-/* Looks up whether the session still exists. How a missing session ended is unknown: it is reported
- * as expired, like the error SessionExpired; WebSockets do the same. */
+/* Looks up whether the session still exists. How a missing session ended is unknown; the session is
+ * reported as expired, as over a WebSocket and by the error SessionExpired. */
 static void ask_session(struct http_stream *stream)
 {
     struct op_session_info info;
@@ -180,7 +180,7 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
     if (now_ms < stream->limit_ms) {
         return stream->limit_ms;
     }
-    stream_break_off(stream); /* The client has not read the last frames in time. */
+    stream_break_off(stream); /* The client has not read the last frames by `limit_ms`. */
     stream->limit_ms = UINT64_MAX;
     return UINT64_MAX;
 }

@@ -1,13 +1,13 @@
 /*
  * stream.h - one stream of events: GET /watch/v1/{path} as Server-Sent Events or NDJSON.
  *
- * The watcher's thread puts frames into the stream's queue. The library's thread takes them out
- * when the socket has room, and suspends the connection when the queue is empty. An event is
- * encoded once for all streams of one form, and their queues share the frame. The window of changes
- * is the only buffer for slow clients: when a queue is full, or all queues together are full, the
- * watch is held, and catches up from the window when the queue is empty. Events are lost only when
- * the window no longer reaches back that far; the client then receives `overrun` and the
- * difference, or `gap`.
+ * The watcher's thread puts frames into the stream's queue. The thread of libmicrohttpd ("the
+ * library") takes them out when the socket has room, and suspends the connection when the queue is
+ * empty. An event is encoded once for all streams of one form, and their queues share the frame.
+ * The window of changes is the only buffer for slow clients: when a queue is full, or all queues
+ * together are full, the watch is held, and catches up from the window when the queue is empty.
+ * Events are lost only when the window no longer reaches back that far; the client then receives
+ * `overrun` and the difference, or `gap`.
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -67,9 +67,9 @@ struct http_stream {
     pthread_mutex_t mutex; /* Guards the members below that are not atomic. */
     struct pieces queue;
     bool parked;             /* Suspended because the queue is empty. */
-    _Atomic bool overrun;    /* Events were discarded; catches up when the library asks for more. */
+    _Atomic bool overrun;    /* Events were discarded since the library last took bytes. */
     _Atomic bool ended;      /* The response ends after the queue. */
-    _Atomic bool broken;     /* The connection is closed, or must be. */
+    _Atomic bool broken;     /* The connection is closed, or must be closed. */
     _Atomic bool wants_room; /* The library's thread calls WATCHER_ROOM when the queue is empty. */
     uint64_t moved_ms; /* When the library last took bytes, or bytes came into an empty queue. */
 };
@@ -87,18 +87,18 @@ void stream_put_gathered(struct http_stream *stream);
 /* Returns the bytes in the queue. `*ret_moved_ms` is when the client last made progress;
  * `ret_moved_ms` may be NULL. */
 size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms);
-void stream_resume(struct http_stream *stream); /* Only if there is something to send. */
+void stream_resume(struct http_stream *stream); /* If there are bytes or an end to send. */
 
-struct watch *stream_watch(struct http_stream *stream); /* NULL: fired, or released. */
+struct watch *stream_watch(struct http_stream *stream); /* NULL: it has fired or was released. */
 
-/* Holds the watch: events from `zxid` on stay in the window. */
+/* Holds the watch: the stream gets events from `zxid` on later, from the window. */
 void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid);
 
 /* Discards the queued events and holds the watch at the first of them. */
 void stream_overrun(struct http_stream *stream);
 
-/* Ends the stream: removes its watch and heartbeats. The client may read the rest for slowTimeout.
- */
+/* Ends the stream: removes its watch and heartbeats. The client has slowTimeout to read the queued
+ * frames. */
 void stream_end(struct http_stream *stream);
 
 /* Closes the connection, whatever the queue holds. */

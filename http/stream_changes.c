@@ -1,6 +1,7 @@
 /*
- * Changes for a stream: as they happen, or later if the stream has missed them. A stream misses
- * changes when it is not open yet, when its queue is full, or when the window was lost.
+ * Delivers changes to a stream: as they happen, or later if the stream has missed them. A stream
+ * misses changes before it is open, when its queue is full, or when the subscriber has lost its
+ * place in the window.
  *
  * When the unsent bytes of streams and WebSockets exceed the budget, streams lose their queued
  * events, first those that have taken nothing for the longest time. A stream catches up when its
@@ -20,7 +21,7 @@ enum {
 struct slow {
     struct http_stream *stream;
     uint64_t moved_ms;
-    size_t bytes; /* Bytes held; an event is held until all of it is sent. */
+    size_t bytes; /* Bytes in memory; an event is kept until all of it is sent. */
 };
 
 /* Compares for qsort: the longest time without progress first, then the largest queue. */

@@ -91,7 +91,8 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
 }
 
 /* Discards the queued events. Returns the zxid from which they can be replayed, or ZXID_MAX. A
- * parked stream has sent everything; another stream continues when the library asks for more. */
+ * parked stream has sent everything and may catch up at once; any other stream catches up when the
+ * library asks for more bytes. */
 static zxid_t cut_queue(struct http_stream *stream)
 {
     zxid_t from = ZXID_MAX;
@@ -276,7 +277,7 @@ static void frame_put(struct http_stream *stream, enum piece_kind kind, zxid_t z
 
 void stream_put_hello(struct http_stream *stream, const struct subscribe_result *result)
 {
-    /* A fresh stream, and one after a gap, can be resumed from its first frame. */
+    /* A fresh stream, and a stream after a gap, can be resumed from its first frame. */
     bool resumable = result->resumed == SUBSCRIBE_FRESH || result->resumed == SUBSCRIBE_GAP;
     struct gate_status status;
     struct jsonw json;

@@ -11,7 +11,7 @@ static enum err refuse(const char **ret_why, const char *why)
     return ERR_BAD_ARGUMENTS;
 }
 
-/* The value of the escape %XX at `text[pos]`, or -1. */
+/* Returns the value of the escape %XX at `text[pos]`, or -1. */
 static int escape_at(struct slice text, size_t pos)
 {
     if (pos + 2 >= text.len) {
@@ -192,7 +192,7 @@ static uint8_t next_byte(struct slice raw, size_t *pos)
     return escaped < 0 ? byte : (uint8_t)escaped;
 }
 
-/* The end of the UUID that starts at `pos`, or 0 if there is none. */
+/* Returns the end of the UUID that starts at `pos`, or 0 if there is none. */
 static size_t uuid_end(struct slice raw, size_t pos)
 {
     uint8_t text[OP_SECRET_LEN];
@@ -206,7 +206,8 @@ static size_t uuid_end(struct slice raw, size_t pos)
     return op_is_uuid(slice_make(text, sizeof(text))) ? pos : 0;
 }
 
-/* The end of "session=value", if a parameter with a value begins at `pos` of a query; else 0. */
+/* Returns the end of "session=value" if this parameter, with a value, begins at `pos` of a query;
+ * else 0. */
 static size_t session_end(struct slice raw, size_t pos)
 {
     struct slice rest = slice_from(raw, pos);

@@ -1,7 +1,7 @@
 /*
  * target.h - the request target, decoded once, by strict rules.
  *
- * The library cuts a path at an encoded NUL and accepts bad escapes, so the raw text is decoded
+ * libmicrohttpd cuts a path at an encoded NUL and accepts bad escapes, so the raw text is decoded
  * here instead. In the path `+` is itself and `%2F` is a slash; in the query `+` is a blank.
  *
  * For the access log and problem objects, targets are redacted: the secret of a session may be the

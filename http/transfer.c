@@ -1,25 +1,25 @@
 /*
  * Exports and imports.
  *
- * An export is a subtree as it was at one zxid. The library pulls bytes when the socket has room,
- * so the reader sets the pace, and nothing waits in a queue. A slow reader occupies a slot and the
- * znodes that are kept for it (maxExportBytes). A reader is disconnected when it reads nothing for
- * slowTimeout, or when the export lasts longer than slowTimeout plus the time for its bytes at
- * HTTP_BYTES_PER_MS.
+ * An export is a subtree as it was at one zxid. libmicrohttpd ("the library") pulls bytes when the
+ * socket has room, so the reader sets the pace, and nothing waits in a queue. A slow reader
+ * occupies a slot and the znodes that are kept for it (maxExportBytes). A reader is disconnected
+ * when it reads nothing for slowTimeout, or when the export lasts longer than slowTimeout plus the
+ * time for its bytes at HTTP_BYTES_PER_MS.
  *
  * The body of an import is applied in batches as it arrives, and reading continues only when a
- * batch is answered. So the length of the body is unlimited, and the client's progress is that of
- * the import. The library accepts no answer before the end of the body: a failure in the middle is
- * reported after the rest has been read, or as raw bytes that end the connection.
+ * batch is answered. So the length of the body is unlimited, and the client sends no faster than
+ * the import is applied. The library accepts no answer before the end of the body: a failure in the
+ * middle is reported after the rest has been read, or as raw bytes that end the connection.
  */
 #include "http/http_int.h"
 #include "server/transfer/export.h"
 #include "server/transfer/import.h"
 
 enum {
-    RESPONSE_BLOCK = 1024, /* Used for HTTP/1.0 only. */
-    /* The maximum rate of an export. Without it an export and its reader would take all processor
-     * time, and writes of other clients would wait. */
+    RESPONSE_BLOCK = 1024, /* The library uses it for HTTP/1.0 only. */
+    /* The maximum rate of an export. Without this limit an export and its reader would take all
+     * processor time, and writes of other clients would wait. */
     BYTES_PER_S = 32 << 20,
     AHEAD_BYTES = 128 << 10
 };
@@ -107,7 +107,7 @@ static ssize_t on_read(void *cls, uint64_t pos UNUSED, char *to, size_t max)
         memcpy(to, export->out.data + export->taken, len);
     }
     export->taken += len;
-    export->sent += len; /* 0: the library asks again after the thread's other connections. */
+    export->sent += len; /* After 0 bytes the library asks again, after other connections. */
     return set_deadline(export) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
@@ -215,8 +215,8 @@ static void release(struct http_conn *conn)
     mem_free(import);
 }
 
-/* Extends the deadline of the body, which has the time of any body of its length, plus the time
- * spent on batches. False when the connection has expired. */
+/* Extends the deadline of the body: the client has the time for any body of this length, plus the
+ * time that was spent on batches. False when the connection has expired. */
 static bool extend(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
@@ -313,7 +313,7 @@ static void take_answer(struct http_conn *conn)
     request->replica.has_status = false;
 }
 
-/* Refuses a failed import. From here on the rest of the body is discarded. */
+/* Refuses a failed import. The unread part of the body is then discarded. */
 static void refuse(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

@@ -97,8 +97,8 @@ static bool is_plain_address(struct slice address)
     return address.len > 0;
 }
 
-/* Appends the addresses of all replicas: when this replica dies, the page continues at another one.
- */
+/* Appends the addresses of all replicas: when this replica fails, the page continues with another
+ * replica. */
 static void append_replicas(struct http *http, struct buf *policy)
 {
     struct buf clients;

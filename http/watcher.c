@@ -73,8 +73,8 @@ static void wake(struct http_watcher *watcher)
     }
 }
 
-/* Called on the core's thread. Without clients there is nothing to do: a watch that is added later
- * reads the window itself. */
+/* Wakes the watcher after a change; called on the core's thread. Without clients there is nothing
+ * to do: a watch that is added later reads the window itself. */
 static void on_news(void *ctx)
 {
     struct http_watcher *watcher = ctx;

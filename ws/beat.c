@@ -1,11 +1,11 @@
 /*
- * Time: heartbeats, pings, silence, slow clients, rates. When the timer of a socket fires,
- * everything that may be due is checked.
+ * The timer of a socket: heartbeats, pings, silent and slow clients, rate limits, deadlines. When
+ * the timer fires, all of them are checked.
  */
 #include "ws/ws_int.h"
 
 enum {
-    LATE_MS = 250 /* When a timer fires this late, the loop has stood still. */
+    LATE_MS = 250 /* A timer that fires this late means that the loop was stalled. */
 };
 
 static void look_at_rate(struct ws_socket *socket)
@@ -16,8 +16,8 @@ static void look_at_rate(struct ws_socket *socket)
     }
 }
 
-/* Closes the socket of a message that takes too long, because an incomplete message keeps its
- * memory. */
+/* Closes the socket when an incomplete message takes too long to arrive: the message would occupy
+ * memory for ever. */
 static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->intake.message_end_ms != 0 && socket->intake.stops == 0 &&
@@ -26,8 +26,9 @@ static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* Abandons waiting replies when the farewell is due, and cuts the connection when the client
- * neither reads nor closes after the farewell. */
+/* Abandons replies that still wait when `leave_ms` has passed, so that the close frame can be
+ * queued. Cuts the connection when `end_ms` has passed, because the client has not closed it after
+ * the close frame. */
 static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->closing.leave_ms != 0 && now_ms >= socket->closing.leave_ms &&
@@ -40,7 +41,8 @@ static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* Closes the socket of a client that has taken nothing for slowTimeout, and discards its queue. */
+/* Closes the socket of a client that has taken no bytes for slowTimeout, and discards the socket's
+ * queue. */
 static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t limit_ms = socket->ws->limits->slow_timeout_ms;
@@ -50,18 +52,18 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
         return;
     }
     if (ws_out_is_taken(socket, &socket->out.taken)) {
-        /* The client takes bytes, but too few so far for the kernel to accept more. */
+        /* The client takes bytes, but still too few for the kernel to accept new bytes. */
         ws_out_moves(socket, now_ms);
     } else {
         ws_close_slow(socket);
     }
 }
 
-/* Counts bytes that arrive at the client as a sign of life while no pong can be read, because the
- * socket is not read or the ping waits behind other bytes. Such bytes show that the connection
- * exists. They do not keep the session alive, because the kernel of a frozen client takes bytes,
- * too. But while this replica does not read (turn.c) the session is kept alive, for at most
- * requestTimeout. */
+/* Checks whether bytes arrive at a client whose pong is delayed, because this replica does not read
+ * the socket or the ping waits behind other unsent bytes. Bytes that arrive show that the
+ * connection exists, so they count as a sign of life. They do not keep the session alive, because
+ * the kernel of a frozen client takes bytes, too. There is one exception: while this replica does
+ * not read the socket (turn.c), the session is kept alive, for at most requestTimeout. */
 static void look_for_life(struct ws_socket *socket, uint64_t now_ms)
 {
     bool pong_delayed = socket->intake.behind_ms != 0 || socket->out.stall_ms != 0;
@@ -105,8 +107,8 @@ static void beat(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* Sets the timer for the next thing that is due. What is overdue now is checked again with the next
- * heartbeat. */
+/* Sets the timer to the earliest deadline that is in the future. A deadline that has passed is
+ * checked again when the timer fires, at the next heartbeat at the latest. */
 static void arm_next(struct ws_socket *socket, uint64_t now_ms)
 {
     const struct config_clients *limits = socket->ws->limits;
@@ -135,9 +137,10 @@ static void put_off(uint64_t *ms, uint64_t by_ms)
 
 /* Moves the client's deadlines when the timer fires late. A late timer means that the process was
  * stopped or the loop was busy: bytes that the client has sent meanwhile are not read yet, and no
- * bytes were sent to the client. That time does not count against the client, and unread bytes are
- * read before any limit applies. When several timers in a row are late, only the first one gets the
- * extra LATE_MS: otherwise a loop that is always late would never apply a limit. */
+ * bytes were sent to the client. So the delay does not count against the client, and LATE_MS are
+ * added to read the waiting bytes before any limit applies. When the timer is late several times in
+ * a row, LATE_MS are added only once: otherwise a loop that is always late would never apply a
+ * limit. */
 static void excuse(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t late_ms = now_ms > socket->clock.due_ms ? now_ms - socket->clock.due_ms : 0;
@@ -184,7 +187,7 @@ void ws_beat_start(struct ws_socket *socket)
     ws_timer_set(socket, socket->clock.beat_ms);
 }
 
-/* Closes all sockets once this replica has been unfit to answer for WS_UNFIT_MS, so that its
+/* Closes all sockets when this replica may not answer for longer than WS_UNFIT_MS, so that the
  * clients connect to other replicas. */
 void ws_beat_look(struct ws *ws)
 {

@@ -1,4 +1,5 @@
-/* How a socket ends: pending replies, the last message, the close frame, the end. */
+/* How a socket ends: pending replies leave, then the event `closing` and the close frame, then the
+ * connection is closed. */
 #include "ws/ws_int.h"
 
 const enum ws_code ws_codes[WS_CODES] = {
@@ -32,16 +33,16 @@ void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *rea
 
 void ws_close_slow(struct ws_socket *socket)
 {
-    pieces_drop(&socket->out.pieces); /* Except a frame that has begun. */
+    pieces_drop(&socket->out.pieces); /* A frame that has begun stays. */
     ws_message_release_all(socket);
     socket->closing.mute = true;
     socket->closing.code = WS_CODE_NONE;
     ws_close_begin(socket, WS_CODE_SLOW, "slow");
 }
 
-/* Queues the last message, which names the other replicas, and the close frame once all messages
- * are answered. After `leave_ms`, messages that still wait for missed events or for the client to
- * read are dropped instead. */
+/* Queues the event `closing`, which names the other replicas, and the close frame, once all
+ * messages are answered. After `leave_ms`, messages that still wait for events, or for the client
+ * to read, are dropped without a reply. */
 void ws_close_farewell(struct ws_socket *socket)
 {
     if (socket->closing.code == WS_CODE_NONE || socket->closing.farewell) {
@@ -65,10 +66,10 @@ void ws_close_farewell(struct ws_socket *socket)
                  socket->closing.rule ? socket->closing.rule : socket->closing.reason);
 }
 
-/* Ends our side of the connection once both sides have sent a close frame, or the client has broken
- * the protocol. The client sees this end and closes, for which it has time until `end_ms`. We do
- * not close at once: the kernel resets a connection that is closed with unread bytes, and then the
- * client loses what it has not read yet. */
+/* Shuts down our side of the connection once both sides have sent a close frame, or the client has
+ * broken the protocol. The client sees the shutdown and has until `end_ms` to close the connection.
+ * We do not close at once: the kernel resets a connection that is closed with unread bytes, and
+ * then the client loses what it has not read yet. */
 void ws_close_part(struct ws_socket *socket)
 {
     if (socket->open && socket->closing.farewell && socket->closing.parted &&
@@ -78,9 +79,9 @@ void ws_close_part(struct ws_socket *socket)
     }
 }
 
-/* Cuts the connection. The library notices the cut at its next writable callback. If a failed write
- * came before, the library does not repeat that callback, and notices the cut when it reads. No
- * more bytes are sent, so the memory of the queue is freed at once. */
+/* Cuts the connection. libwebsockets notices the cut at its next writable callback. After a failed
+ * write it may not call back again; then it notices the cut when it reads. No more bytes are sent,
+ * so the memory of the queue is freed at once. */
 void ws_close_cut(struct ws_socket *socket)
 {
     socket->open = false;

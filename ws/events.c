@@ -1,7 +1,7 @@
 /*
- * Events: the subscriber hands out each change with the watches that it matches, for all sockets,
- * in the order of the changes. Watches are added here, too, because the reply to a watch precedes
- * the events that the watch has missed.
+ * Events: the subscriber hands out each change with the watches that match the change, for all
+ * sockets, in the order of the changes. Watches are added here, too, because the reply to a watch
+ * precedes the events that the watch has missed.
  */
 #include "ws/ws_int.h"
 
@@ -27,8 +27,8 @@ static bool holds(const struct ws_payload *payload, const struct watch_event *ev
            slice_eq(last->path, event->path);
 }
 
-/* Writes the payload of an event unless it was written for another socket before. Only a difference
- * is written for each socket by itself. */
+/* Writes the payload of an event, unless it was already written for another socket. An event of a
+ * difference is for one socket only, so it is always written. */
 static void write_payload(struct ws_payload *payload, const struct watch_event *event,
                           const struct ws_wish *wish)
 {
@@ -55,8 +55,8 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     payload->split = slice_find(buf_slice(&payload->text), ',') + 1;
 }
 
-/* Returns the tag of an event. The event of a one-shot watch is its only one and must not be
- * dropped; all other events can be sent later instead. */
+/* Returns the tag of an event. The event of a one-shot watch is the only event of this watch and
+ * must not be dropped; all other events can be sent later instead. */
 static struct piece_tag tag_of(const struct ws_socket *socket, const struct watch *hits,
                                const struct watch_event *event)
 {
@@ -196,10 +196,9 @@ static void on_lost(void *ctx, zxid_t from)
     ws_overrun_lost(ws, from);
 }
 
-/* Core thread. Wakes the sockets' thread after a change. Without sockets no client waits for
- * changes, and the first socket that opens catches up before its first message. Then the thread is
- * woken only once per WS_SKIPPED_WAKEUPS_MAX changes, so that there is never much to catch up
- * with. */
+/* Wakes the sockets' thread after a change; called on the core thread. Without sockets no client
+ * waits for changes, so the thread is woken only once per WS_SKIPPED_WAKEUPS_MAX changes. So the
+ * first socket that opens has few changes to catch up with before its first message. */
 static void wake(void *ctx)
 {
     struct ws *ws = ctx;

@@ -61,8 +61,9 @@ struct ws_frame {
 
 struct ws_frame_reader {
     uint64_t message_max; /* Payload bytes of a message in all its frames. */
-    uint64_t message; /* Payload bytes of the message so far, with those of the current frame. */
-    uint64_t left;    /* Payload bytes of the current frame that have not arrived. */
+    uint64_t message;     /* Payload bytes of the message's frames so far, the whole current frame
+                             included. */
+    uint64_t left;        /* Payload bytes of the current frame that have not arrived. */
     uint8_t head[WS_FRAME_HEAD_MAX];
     uint8_t head_len;    /* Bytes of `head` that have arrived. */
     uint8_t mask_at;     /* Which byte of the mask is next. */

@@ -51,8 +51,8 @@ void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap
     lags->list[lags->count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
 }
 
-/* Drops all lags of a resumed watch, but its newest lag stays if the watch was held again
- * meanwhile. */
+/* Drops the lags of a watch that has resumed. If the watch was held again meanwhile, its newest lag
+ * stays. */
 void ws_lags_resumed(struct ws_socket *socket, uint32_t id)
 {
     const struct watch_table *table = subscribe_table(socket->ws->subscriber);
@@ -100,10 +100,10 @@ void ws_lags_forget(struct ws_socket *socket)
 
 /* ---- Discarding ---- */
 
-/* Collects, while the end of a queue is discarded, the zxid after which each watch continues. */
+/* The zxids after which watches continue, collected while the end of a queue is discarded. */
 struct cutting {
     struct ws_socket *socket;
-    struct map by_watch; /* From a watch to its item of `rewinds`. */
+    struct map by_watch; /* Maps the id of a watch to its item of `rewinds`. */
     struct ws_lag *rewinds;
     uint32_t count;
     zxid_t all; /* All watches continue after this zxid or an earlier one. */
@@ -132,8 +132,8 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* Returns the zxid after which this watch continues if a discarded event was for it; else
- * ZXID_MAX. */
+/* Returns the zxid after which this watch continues, or ZXID_MAX if no discarded event was for this
+ * watch. */
 static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch)
 {
     const struct ws_lag *rewind = map_get_u64(&cutting->by_watch, watch->id);
@@ -257,9 +257,9 @@ void ws_order_retry(struct ws *ws)
     }
 }
 
-/* Refuses a message that has waited for changes for requestTimeout. While this replica loads
- * another state there are no events, and the other state may be older: the changes may never come,
- * or other changes may come. Then a write that was applied may be undone, too. */
+/* Refuses a message that has waited for changes for requestTimeout. Changes are missing while this
+ * replica loads another state. If the other state is older, the changes may never come, or other
+ * changes may come instead. The other state may also lack a write that was applied before. */
 static void refuse_late(struct ws_message *message)
 {
     const struct op_request *request = message->request;

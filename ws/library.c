@@ -12,7 +12,7 @@
  *   connections. So we use a libev loop of our own, without the library's checks of idle
  *   connections, and one timer per socket (turn.c).
  * - Its libev plugin does not see a timer that is set outside of the library's callbacks. So a
- *   socket is cut by shutting its connection down.
+ *   socket is not cut by such a timer, but by shutting its connection down.
  * - fd_limit_per_thread must stay 0: otherwise the library finds a connection by a linear scan.
  * - We offer no extensions: permessage-deflate costs 140 KiB per connection.
  */
@@ -132,7 +132,7 @@ static void socket_free(struct ws_socket *socket)
 /* ---- The library ---- */
 
 enum {
-    HANDSHAKE_MAX = 512 /* Bytes of our answer. */
+    HANDSHAKE_MAX = 512 /* Most bytes of our answer to a handshake. */
 };
 
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,

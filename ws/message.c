@@ -151,8 +151,8 @@ bool ws_message_submit(struct ws_message *message)
     return true;
 }
 
-/* Runs just before the request is submitted: earlier messages may have changed the identities or
- * the session. */
+/* Sets the principal and the session just before the request is submitted, because earlier messages
+ * may have changed them. */
 void ws_message_identify(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;

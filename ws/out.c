@@ -1,8 +1,9 @@
 /*
- * Frames to a client. This file writes them, not the library, so that many frames leave in one
- * system call, and without the library's writable callback, which costs two changes of the poll set
- * for each message. Bytes that the kernel does not take stay here, because the library does not
- * read a raw socket for which it has bytes to send, and polls that socket again and again.
+ * Frames to a client. This file, not libwebsockets ("the library"), writes frames to the socket. So
+ * many frames leave in one system call, and no frame needs the library's writable callback, which
+ * costs two changes of the poll set for each message. Bytes that the kernel does not take stay in
+ * the queue of this file (ws_out.pieces). The library gets none of them: while it has bytes to
+ * send, it does not read the raw socket, and polls the socket again and again.
  */
 #include "ws/ws_int.h"
 
@@ -81,7 +82,7 @@ static void put_control(struct ws_socket *socket, enum piece_kind kind, uint8_t 
     put(socket, kind, slice_make(head, sizeof(head)), payload);
 }
 
-/* A ping carries the time, which its pong repeats (RFC 6455, 5.5.3). */
+/* Puts the current time into the ping. The pong repeats this time (RFC 6455, 5.5.3). */
 void ws_out_ping(struct ws_socket *socket)
 {
     uint64_t now_ms = os_now_ms();
@@ -89,8 +90,8 @@ void ws_out_ping(struct ws_socket *socket)
     put_control(socket, PIECE_BEAT, FRAME_PING, slice_make(&now_ms, sizeof(now_ms)));
 }
 
-/* Queues a pong that is due. One pong at a time is under way; the next one answers the newest
- * ping. */
+/* Queues the pong that is due, unless an earlier pong is still unsent. When that pong is sent, the
+ * next pong answers the newest ping only. */
 static void answer_ping(struct ws_socket *socket)
 {
     if (!socket->out.pong_due || socket->out.sent < socket->out.pong_end) {
@@ -164,8 +165,8 @@ bool ws_out_reply(struct ws_socket *socket)
 
 /* ---- Results ---- */
 
-/* True for a text so small that copying its bytes costs no more than queueing the text itself, to
- * be encoded later. */
+/* True for a small text: copying its bytes now costs no more than queueing the text and encoding it
+ * later. */
 static bool is_small(const struct text *text)
 {
     return text_is_plain(text) && text->own.len <= TEXT_SMALL_BYTES;
@@ -219,9 +220,10 @@ enum err ws_out_answer(struct ws_socket *socket, bool may_refuse)
     return err;
 }
 
-/* True when no more replies may be queued. After WS_UNREAD_BYTES of replies this lasts until all of
- * them have been sent. Events that come with a reply, such as those that a watch has missed, are
- * bounded by the limit of all unsent bytes; other events have their own limit. */
+/* True when no more replies may be queued. Once WS_UNREAD_BYTES of replies are queued, the result
+ * stays true until all replies are sent. A second limit bounds all unsent bytes, because a reply
+ * may also queue events, such as those that a watch has missed. All other events have their own
+ * limit (overrun.c). */
 bool ws_out_is_full(const struct ws_socket *socket)
 {
     size_t most = socket->ws->limits->socket_queue_bytes_max + WS_UNREAD_BYTES;
@@ -298,8 +300,8 @@ bool ws_out_flush(struct ws_socket *socket)
 {
     uint64_t sent_before = socket->out.sent;
     uint64_t end = sent_before + WS_TURN_BYTES;
-    /* While the kernel's buffer is full, an attempt would encode a block in vain. The library calls
-     * when there is room. */
+    /* While the kernel's buffer is full, an attempt to send would encode a block in vain. The
+     * library calls back when the kernel has room. */
     enum sending sending =
         socket->out.full && pieces_at_text(&socket->out.pieces) ? SENDING_FULL : SENDING_MORE;
 

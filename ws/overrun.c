@@ -1,14 +1,15 @@
 /*
- * Clients that do not keep up. When too many events wait for a client, its watches are held and
- * their events are discarded, beginning with a whole zxid; the client receives "overrun". Once the
- * client has read half of its queue, the socket joins ws->line and its watches catch up one at a
- * time: from the window, by a difference, or with a gap. A socket that is behind and whose client
- * does not read is not in ws->line, so it costs other sockets nothing. Replies wait until the
- * client has received all events that their state includes.
+ * Clients that do not keep up. When too many events wait for a client, its watches are held: their
+ * events are discarded, beginning with the first event of a transaction, and the client receives
+ * "overrun". Once the client has read half of its queue, the socket joins ws->line and its watches
+ * catch up one at a time: from the window, by a difference, or with a gap. A socket that is behind
+ * and whose client does not read is not in ws->line, so it costs other sockets nothing. Replies
+ * wait until the client has received all events that their state includes.
  *
  * When the unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes, sockets lose
- * their queues, beginning with the socket that has taken nothing for the longest time. The
- * discarded events are sent later; a socket whose replies use the memory is closed.
+ * their queued events, beginning with the socket that has taken no bytes for the longest time. The
+ * discarded events are sent later. A socket is closed if its replies, which cannot be discarded,
+ * use the memory.
  */
 #include "ws/ws_int.h"
 
@@ -47,8 +48,8 @@ static void cut_slowest(void *ctx, uint64_t grace_ms)
     }
 }
 
-/* Whether more events may be queued. When memory is full, the slowest sockets lose their queued
- * events first. */
+/* Whether more events may be queued. When memory is full, this function makes room: the slowest
+ * sockets lose their queued events. */
 static bool finds_room(struct ws *ws)
 {
     const struct budget *budget = gate_unsent(ws->gate);
@@ -57,8 +58,8 @@ static bool finds_room(struct ws *ws)
            budget_relieve(&ws->relief.times, budget, os_now_ms(), cut_slowest, ws);
 }
 
-/* Closes slow sockets with many unsent bytes while memory is still full after events were
- * discarded. */
+/* Closes slow sockets with many unsent bytes until memory is no longer full. Called when discarding
+ * events was not enough. */
 static void close_slowest(struct ws *ws)
 {
     uint64_t now_ms = os_now_ms();
@@ -71,7 +72,7 @@ static void close_slowest(struct ws *ws)
             ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
             ws_close_slow(socket);
             if (ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
-                ws_close_cut(socket); /* The rest of a large frame precedes the farewell. */
+                ws_close_cut(socket); /* The unsent rest of a large frame still uses the memory. */
             }
         }
     }
@@ -97,7 +98,7 @@ static void stand_in_line(struct ws_socket *socket)
 
     if (list_empty(&socket->lags.line)) {
         list_push_back(&ws->line, &socket->lags.line);
-        ev_async_send(ws->loop, &ws->changed); /* This round may have served the line already. */
+        ev_async_send(ws->loop, &ws->changed); /* This round may have served ws->line already. */
     }
 }
 
@@ -114,8 +115,9 @@ static size_t most(const struct ws_socket *socket)
     return max;
 }
 
-/* Whether the queue is too long for this event. Always false within a zxid that has begun, so that
- * discarding begins with a whole zxid. A difference comes in one piece and has its own limit. */
+/* Whether the queue is too long for this event. Always false when another event of the same zxid
+ * was already queued, so that discarding begins with the first event of a transaction. A difference
+ * must be sent as a whole, so it has a larger limit, WS_DIFF_MAX. */
 static bool is_over(struct ws_socket *socket, const struct watch_event *event)
 {
     size_t unsent = ws_out_unsent(socket);
@@ -127,8 +129,8 @@ static bool is_over(struct ws_socket *socket, const struct watch_event *event)
     return (full || unsent > most(socket)) && event->zxid != socket->order.last_event;
 }
 
-/* Returns the chain without held watches: relief may hold watches while this event is handed
- * out. */
+/* Returns the chain without held watches. The chain may have some, because is_over() may have held
+ * watches to free memory. */
 static struct watch *without_held(struct watch *hits)
 {
     struct watch *kept = NULL;
@@ -161,11 +163,12 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
     }
     for (struct watch *hit = hits; hit; hit = hit->hit_next) {
         if (watch_is_one_shot(hit->kind)) {
-            *end = hit; /* This is its only event, which is not sent again. */
+            *end = hit; /* A one-shot watch has one event, which is not sent again. */
             end = &hit->hit_next;
             continue;
         }
-        /* Events of a difference are not ordered by zxid: the watch restarts the difference. */
+        /* Events of a difference are not ordered by zxid, so the watch restarts the whole
+         * difference. */
         from = event->diff ? hit->diff_since : event->zxid - 1;
         watch_hold(hit);
         ws_lags_add(socket, hit->id, from, event->diff && ws_out_unsent(socket) > WS_DIFF_MAX);
@@ -178,15 +181,15 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
         socket->lags.must_empty = true;
     }
     if (count > 0 && !socket->lags.catching) {
-        ws_notice_overrun(socket, ids, count, from); /* Once per watch until it has caught up. */
+        ws_notice_overrun(socket, ids, count, from); /* Sent once until the watch catches up. */
         stand_in_line(socket);
     }
     return kept;
 }
 
-/* Holds all watches of the socket when the subscriber has lost its place in the window: they
- * continue after `from`, or after their own start, which is later for a watch that has just caught
- * up. */
+/* Holds all watches of the socket, because the subscriber has lost its place in the window. Each
+ * watch continues after `from`, or after its own start if that zxid is higher, as for a watch that
+ * has just caught up. */
 static void lose_place(struct ws_socket *socket, zxid_t from)
 {
     uint32_t added = 0;
@@ -289,7 +292,7 @@ static bool serve_first(struct ws *ws)
         ws_lags_forget(socket);
         socket->lags.must_empty = false;
         if (list_empty(&socket->queue.messages)) {
-            forget_rounds(socket); /* A waiting message would keep its rounds. */
+            forget_rounds(socket); /* While a message waits, its rounds are kept. */
         }
     } else if (is_due(socket)) {
         list_push_back(&ws->line, &socket->lags.line);
@@ -331,8 +334,8 @@ static zxid_t end_of_round(const struct ws_socket *socket)
 }
 
 /* True when a message has waited for missed events for longer than requestTimeout and WS_ROUNDS
- * rounds. A round lasts until all lags that existed at its beginning have caught up, so it ends if
- * the client reads. New lags may begin meanwhile. */
+ * rounds. A round lasts until all lags that existed at its beginning have caught up, so each round
+ * ends if the client reads. New lags may begin during a round. */
 static bool is_hopeless(const struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;

@@ -1,8 +1,8 @@
 /*
  * A client's bytes: messages and control frames, in order. Each call takes bytes while messages may
  * be taken. Further bytes are kept, at most two reads of a connection, and are taken before newer
- * bytes. So bytes of a client whose messages wait, such as its pongs, still arrive and show that it
- * is alive, as long as there is room.
+ * bytes. So a client whose messages wait still shows that it is alive: as long as there is room,
+ * its further bytes arrive.
  */
 #include "base/utf8.h"
 #include "ws/ws_int.h"
@@ -93,8 +93,8 @@ static void take_ping(struct ws_socket *socket, struct slice payload)
 }
 
 /* Raises `behind_ms` to the time of the ping, which the pong repeats (out.c): the client was alive
- * at that time, and has sent all bytes that are still unread after it. If the socket has been read
- * ever since the ping, no bytes wait. */
+ * at that time, and has sent all bytes that are still unread after that time. If the socket was
+ * read all the time since the ping, no bytes wait, and `behind_ms` becomes 0. */
 static void take_pong(struct ws_socket *socket, struct slice payload)
 {
     uint64_t asked_ms = 0;
@@ -158,8 +158,8 @@ static bool may_take(const struct ws_socket *socket)
     return (socket->intake.stops == 0 || socket->closing.farewell) && !socket->closing.parted;
 }
 
-/* Takes bytes while messages may be taken. Returns how many: all of them once further bytes have no
- * meaning. */
+/* Takes bytes while messages may be taken. Returns how many bytes were taken: all, once the client
+ * has sent a close frame or broken a rule. */
 static size_t take_some(struct ws_socket *socket, uint8_t *bytes, size_t len)
 {
     uint8_t *at = bytes;
@@ -183,7 +183,7 @@ static void keep(struct ws_socket *socket, const uint8_t *bytes, size_t len)
         return;
     }
     if (!buf_append(&socket->intake.kept, bytes, len)) {
-        ws_close_cut(socket); /* The library still reads, in spite of flow control. */
+        ws_close_cut(socket); /* libwebsockets still reads, in spite of flow control. */
         return;
     }
     socket->ws->bytes += len;
@@ -203,7 +203,7 @@ static void drop_kept(struct ws_socket *socket, size_t len)
 void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len)
 {
     if (!socket->open) {
-        return; /* The connection was cut: the library reads until it finds the end. */
+        return; /* The connection was cut: libwebsockets reads until it finds the end. */
     }
     if (socket->closing.code == WS_CODE_NONE && !socket->closing.farewell) {
         heard(socket);

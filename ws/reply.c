@@ -29,7 +29,7 @@ static void count_secret(const struct ws_message *message, enum err err)
 static enum op_kind kind_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
-    bool is_whole = !message->fault || message->step == WS_BACK; /* It was possibly applied. */
+    bool is_whole = !message->fault || message->step == WS_BACK; /* The write may be applied. */
 
     return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
 }

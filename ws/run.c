@@ -9,8 +9,9 @@ static const char too_many_watches[] =
 
 /* ---- Reads ---- */
 
-/* Returns the lowest zxid that a reply may show: what the client has seen or demands, and what the
- * gate has waited for. This replica's state may be older, if a snapshot has put it back since. */
+/* Returns the lowest zxid that a reply may show: the highest zxid that the client has seen, that
+ * the request demands, or that the gate has waited for. This replica's state may be older if a
+ * snapshot has replaced the state since. */
 static zxid_t least_zxid(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -65,8 +66,8 @@ static bool reply_read(struct ws_message *message, const struct op_result *resul
     return true;
 }
 
-/* Hands the message to the gate, which waits until this replica is far enough. The message runs
- * again after that. Always false: the message is not answered. */
+/* Hands the message's request to the gate, which waits until this replica has applied the required
+ * zxid. Then the message runs again. Always false: the message is not answered. */
 static bool ask(struct ws_message *message)
 {
     message->asked = true;
@@ -83,7 +84,7 @@ static bool read_now(struct ws_message *message)
     op_result_init(&result);
     view_run(gate_view(message->ws->gate), &message->socket->principal, &request->args, &result);
     if (result.err == ERR_UNKNOWN_SESSION && !message->asked) {
-        request->consistency = OP_LINEARIZABLE; /* In a quorum round it may learn of the session. */
+        request->consistency = OP_LINEARIZABLE; /* A quorum round may make the session known. */
         done = ask(message);
     } else if (result.zxid != 0 && result.zxid < least_zxid(message)) {
         ws_reply_error(message, ERR_REPLICA_BEHIND, ws_order_taking_over);
@@ -134,7 +135,7 @@ static bool run_watch(struct ws_message *message)
         .since_history = args->since_history,
     };
 
-    /* Missed events describe the state, as the reply to a read does. */
+    /* Missed events show this replica's state, so the same check applies as for a read. */
     if (watch.has_since && !may_answer(message)) {
         return true;
     }
@@ -241,9 +242,10 @@ static bool run_front(struct ws_message *message)
 
 /* ---- Any message ---- */
 
-/* Puts the newest complete zxid into the reply to a sync: a fence that the client takes from the
- * reply must include everything sent on this socket. That zxid is below the gate's answer if the
- * state was put back since; then the reply is an error. */
+/* Puts into the reply to a sync the newest zxid up to which all events are queued. The client may
+ * use this zxid as a fence, so it must include everything sent on this socket. If the state was
+ * replaced by an older one since the gate answered, this zxid is below the zxid of the answer, and
+ * the reply is an error. */
 static void name_fence(const struct ws_message *message, struct op_result *result)
 {
     zxid_t fence = ws_order_complete(message->socket);
@@ -270,8 +272,8 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
-/* Returns the zxid of the state that the gate's answer shows; for a sync, at least what the client
- * has seen. */
+/* Returns the zxid of the state that the gate's answer shows; for a sync, at least the zxid that
+ * the client has seen. */
 static zxid_t state_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -325,8 +327,8 @@ static bool run_kind(struct ws_message *message)
     UNREACHABLE();
 }
 
-/* Runs the first message that is not answered. True when it is answered. False when its request is
- * in the gate, or events must leave before its reply; then the message runs again. */
+/* Runs the first unanswered message. True when the message is now answered. False when its request
+ * is in the gate, or events must leave before its reply; then the message runs again. */
 static bool run_now(struct ws_message *message)
 {
     if (was_refused(message)) {
@@ -361,8 +363,9 @@ void ws_queue_message(struct ws_socket *socket, struct slice text)
 
 /* ---- Starting ---- */
 
-/* Refuses a key that needs a session or credentials when there are none. The check is made when the
- * message starts, because earlier messages may have opened a session or added an identity. */
+/* Refuses an idempotency key that is no UUID when the socket has neither session nor credentials.
+ * The check is made when the message starts, because earlier messages may have opened a session or
+ * added an identity. */
 static void check_key(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;
@@ -459,8 +462,9 @@ static bool takes_more(struct ws_socket *socket)
     return !full;
 }
 
-/* Runs messages until WS_WORK_US have passed. Then the thread first reads what has arrived
- * meanwhile from this client and from others, because a message may take long. */
+/* Runs messages until WS_WORK_US have passed, because a message may take long. The remaining
+ * messages run after the next poll, in which the thread reads what has arrived from this client and
+ * from others. */
 void ws_queue_run(struct ws_socket *socket)
 {
     uint64_t end_us = os_now_us() + WS_WORK_US;

@@ -89,7 +89,8 @@ static void ended(struct ws_socket *socket, const char *state, zxid_t zxid)
 static void attached_again(struct ws_socket *socket, uint64_t number, zxid_t zxid)
 {
     if (socket->session.attaching) {
-        socket->session.moved_to = number; /* This socket may have attached it: finish() decides. */
+        socket->session.moved_to = number; /* The number may be this socket's own: finish()
+                                              decides. */
     } else if (number > socket->session.attached.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }
@@ -107,7 +108,7 @@ void ws_session_look(struct ws_socket *socket)
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
     if (err == ERR_UNKNOWN_SESSION) {
-        ended(socket, "expired", zxid); /* It may have been closed: that change was missed. */
+        ended(socket, "expired", zxid); /* Or the session was closed: the change was missed. */
     } else if (err == ERR_OK) {
         attached_again(socket, info.attach, zxid);
     }
@@ -148,7 +149,7 @@ static void attach(struct ws_message *message, const struct op_session_info *inf
     socket->session.attached = (struct ws_attached){
         .id = info->id, .number = info->attach, .timeout_ms = info->timeout_ms};
     memcpy(socket->session.attached.hash, message->hash, sizeof(message->hash));
-    if (newest) { /* Otherwise the session has moved already: ws_session_look finds that. */
+    if (newest) { /* Otherwise the session has already moved: ws_session_look notices the move. */
         map_put_u64(&ws->attached, info->id, socket);
     }
     gate_touch(ws->gate, info->id);

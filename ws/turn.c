@@ -1,6 +1,6 @@
 /*
- * When a socket has its turn: at the end of this round of the loop or of a later one, or when its
- * timer fires; and whether its messages are taken and its bytes are read.
+ * Decides when a socket has its turn (at the end of this round of the loop, or of a later round)
+ * and when its timer fires. Also decides whether its messages are taken and its bytes are read.
  */
 #include "ws/ws_int.h"
 
@@ -32,8 +32,8 @@ bool ws_turn_waits_to_resume(struct ws_socket *socket)
     return true;
 }
 
-/* ---- The timer: it is set for the next thing that is due, and set again only when it fires
- * (beat.c), so that the common message moves no timer at all ---- */
+/* ---- The timer: it is set to the next deadline, and set to a later one only when it fires
+ * (beat.c), so that an ordinary message moves no timer ---- */
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms)
 {
@@ -108,9 +108,9 @@ void ws_intake_await_rest(struct ws_socket *socket)
     ws_timer_at(socket, socket->intake.message_end_ms);
 }
 
-/* Whether the library may read. While messages wait, it may read until WS_READ_BYTES are kept.
- * After our close frame, or after a cut, it reads everything, to find the client's close frame and
- * the end of the connection. */
+/* Whether libwebsockets may read. While messages wait, it may read until WS_READ_BYTES are kept.
+ * After our close frame, or after a cut, it may read everything, to find the client's close frame
+ * and the end of the connection. */
 static bool has_room(const struct ws_socket *socket)
 {
     if (!socket->open || socket->closing.farewell ||

@@ -1,7 +1,7 @@
 /*
- * The sockets' thread: one libev loop with the library's connections and our mailboxes. Sockets
- * with something to run or to send are collected in a list, and have their turn after all ready
- * descriptors have been served, so that many messages leave in one system call.
+ * The sockets' thread: one libev loop with the connections of libwebsockets and our mailboxes.
+ * Sockets with something to run or to send are collected in a list, and have their turn after all
+ * ready descriptors have been served, so that many messages leave in one system call.
  */
 #include "base/lack.h"
 #include "base/log.h"
@@ -349,7 +349,8 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     return ERR_OK;
 }
 
-/* Counts the connection before anything else, so that there are never more than web_sockets_max. */
+/* Counts the connection first, because other threads may call at the same time: no more than
+ * web_sockets_max connections are taken. */
 bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key,
               const struct op_principal *principal, void *take_seat)
 {
@@ -405,7 +406,7 @@ void ws_stop(struct ws *ws)
     ev_async_send(ws->loop, &ws->changed);
     thread_join(&ws->thread);
     gate_set_front(ws->gate, GATE_FRONT_WS, (struct gate_front_hooks){0});
-    take_all(ws, &ws->asked); /* Requests that have arrived meanwhile. */
+    take_all(ws, &ws->asked); /* Answers requests that have arrived until now. */
     drop_arrivals(ws);
     ws_library_close(ws);
     /* No socket is left, but the gate owns each request until the request is answered. */

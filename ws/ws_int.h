@@ -2,8 +2,9 @@
  * ws_int.h - what the files of this folder share: the front end, a socket, one message.
  *
  * The sockets' thread owns everything; members that other threads use are marked. A socket lives as
- * long as the library's connection. A message lives until it is answered or its socket is gone, and
- * in any case until the gate has returned its request.
+ * long as the connection of libwebsockets ("the library"). A message lives until it is answered or
+ * its socket is gone; a message whose request is in the gate lives until the gate returns the
+ * request.
  */
 #ifndef WS_WS_INT_H
 #define WS_WS_INT_H
@@ -40,29 +41,29 @@ enum {
     WS_UNREAD_BYTES = 1 << 20, /* Bytes of unread replies at which a client gets no more replies. */
     WS_FLIGHT_BYTES = 16 << 20, /* Bytes of one socket's messages that are not answered yet. */
     WS_REPLY_MAX = 64 << 20,    /* Bytes of one reply. */
-    WS_DIFF_MAX = 64 << 20,  /* Unsent bytes at which a difference is given up and ends as a gap. */
-    WS_KEEP_BYTES = 1 << 20, /* Bytes of scratch memory that are kept between messages. */
-    WS_BLOCK_BYTES = 64 << 10, /* Bytes of a large reply that are encoded for one write. */
-    WS_PUMP_SETS = 256,        /* Transactions handed out before sockets have their turn. */
-    WS_CATCH_UPS = 64,         /* Watches that catch up before sockets have their turn. */
-    WS_WORK_US = 5000, /* Time limit of each of: catching up, watches that resume in one round, the
-                          messages of one socket in its turn. */
-    WS_TURNS_US = 20000,       /* Time limit of all turns before the thread polls again. */
-    WS_ROUNDS = 4,             /* A read waits at least this many rounds for missed events. */
-    WS_RETRY_MS = 5,           /* Delay before the gate is tried again after it had no room. */
+    WS_DIFF_MAX = 64 << 20,     /* More unsent bytes end a difference: the client receives a gap. */
+    WS_KEEP_BYTES = 1 << 20,    /* Bytes of scratch memory that are kept between messages. */
+    WS_BLOCK_BYTES = 64 << 10,  /* Bytes of a large reply that are encoded for one write. */
+    WS_PUMP_SETS = 256,         /* Transactions handed out before sockets have their turn. */
+    WS_CATCH_UPS = 64,          /* Watches that catch up before sockets have their turn. */
+    WS_WORK_US = 5000,   /* Each of three times has this limit: catching up in a round, watches that
+                            resume in a round, and the messages of one socket in its turn. */
+    WS_TURNS_US = 20000, /* Time limit of all turns before the thread polls again. */
+    WS_ROUNDS = 4,       /* A read waits at least this many rounds of catching up. */
+    WS_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
     WS_RELIEF_CLOSE_MS = 250,  /* Longest stall of a socket before it is closed for memory. */
-    WS_RELIEF_LAST_MS = 1000,  /* For this long after a refusal, short memory counts as full. */
+    WS_RELIEF_LAST_MS = 1000,  /* Short memory that refused a value counts as full this long. */
     WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
     WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
     WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
     WS_UNFIT_MS = 1000,  /* A replica that may not answer for this long closes its sockets. */
-    WS_LINGER_MS = 3000, /* Time for pending replies, and then again for the client to close. */
+    WS_LINGER_MS = 3000, /* Time for pending replies, then the same time for the client to close. */
     WS_SILENT_BEATS = 3, /* A client that sends no byte for so many heartbeats is gone. */
     WS_BEATS_PER_TIMEOUT = 3, /* Pings within the time-out of an attached session. */
     WS_BURST_US = 1000000,    /* How far ahead of its rate limit a socket may be. */
-    WS_PARTS = 3,             /* Parts of an event's frame, besides the shared one. */
-    WS_CODES = 12,            /* Close codes, "none" included. */
-    WS_IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX, /* A socket's watches that one event can match. */
+    WS_PARTS = 3,             /* Parts of an event's frame, besides the shared part. */
+    WS_CODES = 12,            /* Number of close codes, with WS_CODE_NONE. */
+    WS_IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX, /* Most watches per socket that match one event. */
     WS_KEY_LEN = 24,                            /* Sec-WebSocket-Key: 16 bytes in base64. */
     WS_SECRET_LEN = OP_SECRET_LEN
 };
@@ -88,18 +89,19 @@ struct ws_metrics {
     struct metric_counter closes[WS_CODES]; /* Same indexes as ws_codes. */
 };
 
-/* What the matching watches of one socket want together: values if any watch wants them, in the
- * format of the oldest watch whose format includes data. */
+/* What the watches of one socket that match an event want together. The event has values if any of
+ * these watches wants values, in the format of the oldest watch whose format includes data. */
 struct ws_wish {
     bool values;
     enum op_dataformat format;
     uint32_t watch;
 };
 
-/* The last event in JSON, without its "watches": the part that the frames of all sockets share. */
+/* The last event in JSON, without its member "watches": the part that the frames of all sockets
+ * share. */
 struct ws_payload {
     struct buf text;
-    struct blob *shared;      /* The same bytes, if there are enough to share them; else NULL. */
+    struct blob *shared;      /* The bytes of `text`, if they are enough to share; else NULL. */
     struct buf path;          /* The event's path. */
     size_t split;             /* Where "watches" is inserted in `text`. */
     struct watch_event event; /* `zxid` 0: there is no event to share. */
@@ -137,7 +139,7 @@ struct ws {
     struct list turn;    /* By ws_socket.turn: sockets with something to run or to send. */
     struct list later;   /* By ws_socket.turn: sockets whose next turn comes after another poll. */
     uint64_t polls;      /* How often the loop has polled. */
-    uint64_t resume_us;  /* When the first watch of this round resumed; 0: none has yet. */
+    uint64_t resume_us;  /* When the first watch of this round resumed; 0: no watch has. */
     struct list held;    /* By ws_socket.queue.held: sockets for which the gate had no room. */
     struct list line;    /* By ws_socket.lags.line: sockets whose watches may catch up now. */
     struct list stalled; /* By ws_socket.out.stalled: sockets with unsent bytes, by stall_ms. */
@@ -160,8 +162,8 @@ struct ws {
 
     struct ws_relief { /* Used by overrun.c. */
         struct budget_relief times;
-        uint64_t refusals;      /* Refusals of the budget at the last check. */
-        uint64_t refused_until; /* Until when the newest refusal counts, in ms. */
+        uint64_t refusals;      /* The budget's count of refusals at the last check. */
+        uint64_t refused_until; /* Until when short memory counts as full, in ms. */
     } relief;
 
     struct ws_answering {           /* Used by events.c while a watch is added. */
@@ -182,7 +184,7 @@ struct ws {
 
 /* Why no messages of a socket are taken now: a set of bits. */
 enum ws_stop {
-    WS_STOP_FULL = 1,    /* The limit maxInFlight, or that of bytes in flight, is reached. */
+    WS_STOP_FULL = 1,    /* A limit of messages in flight, by number or by bytes, is reached. */
     WS_STOP_RATE = 2,    /* The limit maxMessagesPerSecond is exceeded. */
     WS_STOP_HELD = 4,    /* The gate has no room. */
     WS_STOP_UNREAD = 8,  /* The client does not read its replies. */
@@ -196,14 +198,14 @@ struct ws_intake {
     struct buf kept;         /* Bytes that wait until messages are taken again. */
     bool reads;              /* The library reads from the connection. */
     uint64_t reads_since_ms; /* When the library resumed reading last. */
-    /* A lower bound of the time at which arriving bytes were sent: they may have waited unread in
-     * the kernels of both sides. The bound is set to the current time when reading stops;
-     * the pong of a later ping raises the bound to the time of that ping. 0: no bytes wait, because
-     * reading never stopped, or because the pong of a ping that was sent after reading resumed has
-     * arrived. */
+    /* The earliest time at which the client can have sent the bytes that arrive now: bytes may have
+     * waited unread in the kernels of both sides. When reading stops, this time is set to the
+     * current time. The pong of a later ping raises it to the time of that ping. 0: no bytes wait,
+     * because reading never stopped, or because a pong has answered a ping that was sent after
+     * reading resumed. */
     uint64_t behind_ms;
     struct buf message;      /* The pieces of an incomplete message. */
-    uint64_t message_end_ms; /* When that message must be complete; 0: there is none. */
+    uint64_t message_end_ms; /* When this message must be complete; 0: no message has begun. */
     uint64_t address_key;    /* The key of the client's address in ws.pieces. */
     uint64_t rate_us;        /* When the next message would be within the rate limit. */
 };
@@ -224,12 +226,12 @@ struct ws_queue {
 struct ws_out {
     struct pieces pieces; /* Frames. */
     bool full;     /* The kernel's buffer was full, and the library has not reported room since. */
-    bool dry;      /* No queued event is left that could be sent later instead: overrun.c. */
+    bool dry;      /* No event is queued that could be discarded and sent later: overrun.c. */
     bool pong_due; /* `pong` must be sent, as the answer to the newest ping. */
     uint8_t pong_len;
     uint8_t pong[WS_FRAME_CONTROL_MAX];
-    uint64_t pong_end;   /* A pong is under way until `sent` reaches this. */
-    size_t replies;      /* Bytes of replies queued since the last time that all were sent. */
+    uint64_t pong_end;   /* A pong is unsent until `sent` reaches this value. */
+    size_t replies;      /* Bytes of replies queued since all earlier replies were sent. */
     uint64_t replied;    /* What `sent` will be when all replies are sent. */
     uint64_t sent;       /* Bytes handed to the kernel. */
     uint64_t taken;      /* Bytes that had arrived at the client at `stall_ms`. */
@@ -245,7 +247,7 @@ struct ws_order {
     struct list waiting; /* Node in ws.waiting. */
 };
 
-/* A watch whose events are discarded until it catches up. */
+/* A held watch: its events after `from` are discarded until it catches up. */
 struct ws_lag {
     uint32_t watch;
     bool gap; /* It cannot catch up: the client receives a gap. */
@@ -274,8 +276,8 @@ struct ws_session {
         uint8_t hash[TXN_SECRET_HASH_LEN];
     } attached;
 
-    bool attaching;    /* An `attach` is under way and not answered yet. */
-    uint64_t moved_to; /* Number of an attachment made by then; 0: none. */
+    bool attaching;    /* An `attach` has started and is not answered yet. */
+    uint64_t moved_to; /* Number of the newest attachment seen while `attaching`; 0: none. */
     bool ending;       /* The client is closing the session. */
     enum err lost;     /* The session was lost: later messages are refused with this error. */
 };
@@ -294,11 +296,11 @@ struct ws_clock {
 /* The end of a socket: close.c. */
 struct ws_closing {
     enum ws_code code;  /* The code to close with; 0: the server is not closing the socket. */
-    const char *reason; /* The reason that the last message gives. */
+    const char *reason; /* The reason in the event `closing`. */
     const char *rule;   /* The rule that the client broke, for the close frame; NULL: `reason`. */
     uint64_t leave_ms;  /* When replies that still wait are abandoned; 0: not closing. */
     bool replies_abandoned; /* `leave_ms` has passed. */
-    bool mute;              /* The queue was discarded: only the last frames are still sent. */
+    bool mute;              /* The queue was discarded; only `closing` and the close frame leave. */
     bool farewell;          /* Our close frame, the last frame of all, is queued. */
     uint64_t end_ms;        /* When the connection is cut; 0: no close frame is queued. */
     bool parted; /* The client sent a close frame or broke a rule: its bytes are ignored. */
@@ -307,7 +309,7 @@ struct ws_closing {
 
 struct ws_socket {
     struct ws *ws;
-    struct lws *wsi; /* NULL before the library has adopted it. */
+    struct lws *wsi; /* NULL before the library has adopted the socket. */
     struct list node;
     struct list turn;
     void *seat;
@@ -346,7 +348,7 @@ struct ws_message {
     bool unrun;              /* It is counted in its queue's `unrun`. */
     bool asked;              /* The gate was asked for a quorum round, or to wait for a zxid. */
     uint64_t waits_since_us; /* Since when it waits for changes that its reply shows; 0: never. */
-    struct op_fault *fault;  /* Why it was refused; NULL: it was not. */
+    struct op_fault *fault;  /* Why it was refused; NULL: it was not refused. */
     char *secret;            /* The secret of the session that it opens, or NULL. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
     uint64_t start_us;
@@ -359,8 +361,9 @@ struct ws_message {
 void ws_turn_soon(struct ws_socket *socket);
 void ws_turn_later(struct ws_socket *socket);
 
-/* True when resuming watches have used up their time in this round; then the socket has its turn
- * later. There is a limit because thousands of watches resume at once when a replica is lost. */
+/* True when the watches that resume have used up their time in this round; then the socket has its
+ * turn later. The time is limited because thousands of watches resume at once when their clients
+ * have lost another replica. */
 bool ws_turn_waits_to_resume(struct ws_socket *socket);
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
@@ -391,8 +394,9 @@ bool ws_out_end(struct ws_socket *socket, enum piece_kind kind);
 bool ws_out_reply(struct ws_socket *socket); /* ws_out_end for a reply. */
 
 /* Queues the result in ws->answer as a reply. A large result keeps its references to the values,
- * and is encoded while it is sent. On an error nothing was queued: ERR_TOO_LARGE, or, if it
- * `may_refuse`, ERR_THROTTLED when the result does not fit into maxUnsentBytes. */
+ * and is encoded while it is sent. On an error nothing was queued. ERR_TOO_LARGE: the result
+ * exceeds WS_REPLY_MAX. ERR_THROTTLED: the result does not fit into maxUnsentBytes, and
+ * `may_refuse` is true. */
 enum err ws_out_answer(struct ws_socket *socket, bool may_refuse);
 
 /* Queues a frame of WS_PARTS parts, followed by the bytes of `shared` from `shared_at` on. */
@@ -409,8 +413,8 @@ size_t ws_out_unsent(const struct ws_socket *socket);
 bool ws_out_is_full(const struct ws_socket *socket); /* No more replies may be queued. */
 bool ws_out_flush(struct ws_socket *socket);         /* False: the connection is broken. */
 
-/* True when more than `*taken` bytes have arrived at the client, or no bytes are under way. Sets
- * `*taken` to the number of bytes that have arrived. */
+/* True when more than `*taken` bytes have arrived at the client, or all sent bytes have arrived.
+ * Sets `*taken` to the number of bytes that have arrived. */
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken);
 void ws_out_moves(struct ws_socket *socket, uint64_t now_ms); /* The client has taken bytes. */
 void ws_out_release(struct ws_socket *socket);
@@ -418,7 +422,7 @@ void ws_out_release(struct ws_socket *socket);
 /* ---- message.c: one message ---- */
 struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text);
 void ws_message_done(struct ws_message *message); /* For an answered message. */
-void ws_message_free(struct ws_message *message); /* For one whose socket is gone. */
+void ws_message_free(struct ws_message *message); /* For a message whose socket is gone. */
 void ws_message_release_all(struct ws_socket *socket);
 bool ws_message_has_field(const struct op_def *def, enum op_field_type type);
 
@@ -459,9 +463,9 @@ zxid_t ws_order_complete(const struct ws_socket *socket);
 void ws_order_pump(struct ws *ws, zxid_t until); /* Hands out all changes up to `until`. */
 
 /* Whether the reply to this message, which shows the state of `until`, may leave now. False when
- * events must leave first. If the changes of these events have not reached this replica's window
- * yet, the socket is put into ws.waiting, and the message is refused when the changes do not come
- * within requestTimeout. */
+ * events must leave first. If the changes of these events are not yet in this replica's window, the
+ * socket is put into ws.waiting. The message is refused when the changes do not come within
+ * requestTimeout. */
 bool ws_order_allows(struct ws_message *message, zxid_t until);
 void ws_order_retry(struct ws *ws); /* Sockets in ws.waiting try again. */
 
@@ -484,8 +488,8 @@ void ws_reply_end(struct ws_message *message, struct jsonw *json);
 
 /* ---- close.c: how a socket ends ---- */
 
-/* The codes that the server closes sockets with, and WS_CODE_NONE: the client closed the socket, or
- * the connection broke. */
+/* The codes that the server closes sockets with, and WS_CODE_NONE for sockets that the client
+ * closed or whose connection broke. */
 extern const enum ws_code ws_codes[WS_CODES];
 
 void ws_close_count(struct ws *ws, enum ws_code code); /* Counts a close in the metrics. */
@@ -493,7 +497,7 @@ void ws_close_count(struct ws *ws, enum ws_code code); /* Counts a close in the 
 /* Answers pending messages, sends the reason, and closes. A later call for the socket has no
  * effect. */
 void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason);
-void ws_close_slow(struct ws_socket *socket);     /* Drops its messages: the client is too slow. */
+void ws_close_slow(struct ws_socket *socket);     /* Drops replies and messages, and closes. */
 void ws_close_farewell(struct ws_socket *socket); /* Queues the last frames once they are due. */
 void ws_close_part(struct ws_socket *socket);     /* Ends our side after both close frames. */
 void ws_close_cut(struct ws_socket *socket);      /* Ends the connection at once. */
@@ -507,7 +511,7 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event);
 void ws_overrun_lost(struct ws *ws, zxid_t from);
 void ws_overrun_eased(struct ws_socket *socket); /* For use after bytes were sent. */
-void ws_overrun_catch_up(struct ws *ws);         /* Serves a part of ws.line. */
+void ws_overrun_catch_up(struct ws *ws);         /* Catches up some watches of ws.line. */
 
 /* Whether a message whose reply shows the current state must wait for events that its client has
  * missed. The message is refused when the wait exceeds requestTimeout, or when these events will
@@ -521,22 +525,23 @@ bool ws_overrun_waits(struct ws_message *message);
  * session and no session is attached. */
 bool ws_session_prepare(struct ws_message *message);
 void ws_session_keep(struct ws_socket *socket);    /* Touches the attached session. */
-void ws_session_touch(struct ws_message *message); /* Touches the session that it names. */
+void ws_session_touch(struct ws_message *message); /* Touches the session that `message` names. */
 void ws_session_back(struct ws_message *message);  /* Its request came back from the gate. */
 
 /* Runs a write about a session. True when the message is answered. */
 bool ws_session_run(struct ws_message *message);
 void ws_session_detach(struct ws_socket *socket);
 void ws_session_changed(struct ws *ws, zxid_t zxid, const struct state_change *change);
-void ws_session_look(struct ws_socket *socket); /* Loses a session that has ended or moved. */
+void ws_session_look(struct ws_socket *socket); /* Checks whether the session has ended or moved. */
 
 /* ---- events.c: events, and the watches that they are for ---- */
 void ws_events_open(struct ws *ws);
 void ws_events_close(struct ws *ws);
 
 /* Adds a watch, and replies to `message` before the watch's first event. `read` is the result to
- * reply with, right after whose state the watch begins; NULL: a plain watch. All events that
- * precede the reply must have left already. On an error there is no reply yet. */
+ * reply with, and the watch begins right after the state of this result; NULL: the message only
+ * adds a watch. All events that precede the reply must have been queued before the call. On an
+ * error no reply was queued. */
 enum err ws_events_watch(struct ws_message *message, const struct op_result *read,
                          const struct subscribe_request *request);
 
