@@ -31,9 +31,9 @@ struct args {
 
 /* Parses a command line. Options may stand anywhere before "--"; short options may be joined (-rf),
  * and values attached (--name=value, -n5). A word that begins with a dash and a digit is an operand
- * when no option has that digit as its letter. The number of operands must fit the row. The
- * operands are moved to the front of `words`, which must end with NULL. Returns false when the
- * command line is wrong, with the reason in `error`. */
+ * when no option has that digit as its letter. The number of operands must be one that `cmd`
+ * allows. The operands are moved to the front of `words`, which must end with NULL. Returns false
+ * when the command line is wrong, with the reason in `error`. */
 bool args_parse(struct args *args, const struct cmd *cmd, const struct cmd_option *common,
                 int word_count, char **words);
 
@@ -53,8 +53,8 @@ bool args_number(const char *text, struct cmd_range range, int64_t *ret_number);
  * not a time within the range. */
 bool args_duration_ms(const char *text, struct cmd_range range, int64_t *ret_ms);
 
-/* Gives the number, or the time in ms, of an option; the default of its row when the option is not
- * given. Returns false when the value is malformed or outside the range of the row. */
+/* Gives the number, or the time in ms, of an option, or the option's default when the option is not
+ * given. Returns false when the value is malformed or outside the option's range. */
 bool args_take_number(const struct args *args, const struct cmd_option *option,
                       int64_t *ret_number);
 

@@ -28,7 +28,7 @@ struct attempts {
     bool hung;                 /* An attempt was sent, and not answered in time. */
     bool unsent;               /* An attempt timed out before it could be sent. */
     bool refused;              /* An attempt was refused. */
-    bool unsure;               /* One of the attempts may have been applied without an answer. */
+    bool unsure;               /* An attempt without an answer may have been applied. */
     bool leaderless;           /* A replica has waited in vain for a leader, and applied nothing. */
     bool interrupted;          /* The user interrupted a pause between attempts. */
 };
@@ -37,7 +37,7 @@ struct attempts {
 enum outcome {
     ANSWERED,
     TRY_NEXT_REPLICA, /* Another replica may serve the request. */
-    RETRY_LATER,      /* The same replica may serve it in a moment. */
+    RETRY_LATER,      /* The same replica may serve the request in a moment. */
     INTERRUPTED
 };
 

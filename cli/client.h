@@ -165,12 +165,11 @@ int client_fail(struct client *client, int exit_code, const char *code, const ch
  * list. */
 struct curl_slist *client_put_header(struct curl_slist *list, const char *name, const char *value);
 
-/* Appends the shell line that sends the same request to the current endpoint; ends with a line
- * feed. */
+/* Appends the shell line that sends `request` to the current endpoint; ends with a line feed. */
 void client_put_curl(const struct client *client, const struct client_request *request,
                      struct buf *out);
 
-/* Initialises the buffer `url` and writes the URL of the request at that endpoint into it. */
+/* Initialises the buffer `url` and writes the URL of the request at `endpoint` into it. */
 void client_url(const struct client *client, const char *endpoint,
                 const struct client_request *request, struct buf *url);
 

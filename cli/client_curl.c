@@ -1,7 +1,7 @@
 /*
- * Prints the shell line with the same request. No secret is in the line, nor on the command line of
- * a process that the line starts. The shell reads the password from its file and the session from
- * the environment, and passes both to curl as configuration through a pipe.
+ * --curl: prints the shell line that sends a request with curl. No secret is in the line, nor on
+ * the command line of a process that the line starts. The shell reads the password from its file
+ * and the session from the environment, and passes both to curl as configuration through a pipe.
  */
 #include "cli/client.h"
 

@@ -11,8 +11,8 @@ enum {
     MORE_MAX = 48,
     ZXID_MAX = 32,
     ABOUT_MAX = 32,
-    ONE_MS = 300,   /* Timeout of the answer of one replica. */
-    ALL_MS = 1000,  /* Timeout of all answers together. */
+    ONE_MS = 300,   /* Timeout of a status query to one replica. */
+    ALL_MS = 1000,  /* Timeout of all status queries together. */
     NOTE_MS = 1500, /* Delay after which a user wants to know the reason. */
     STATUS_MAX = 64 << 10,
     WHY_MAX = 512

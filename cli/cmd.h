@@ -140,9 +140,9 @@ struct cmd {
     bool has_child;     /* What follows "--" is a command to run. */
     bool hidden;        /* Help, manual and completion do not list the command. */
 
-    /* Each row has one of these two. `run` is called with a client, after the options above and the
-     * common ones (settings.h) were parsed. `run_alone` parses its own command line: `args` are the
-     * arguments after the command's name. */
+    /* Each row has either `run` or `run_alone`. `run` is called with a client, after the options
+     * above and the common ones (settings.h) were parsed. `run_alone` parses its own command line:
+     * `args` are the arguments after the command's name. */
     int (*run)(struct cli *cli);
     int (*run_alone)(int arg_count, char **args);
     void (*more)(struct buf *out); /* Appends more help, in lines as printed; NULL: none. */

@@ -477,7 +477,7 @@ static int run_bench(struct bench *bench, const char *kind)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     if (!inherited_ignores(SIGHUP)) {
-        (void)sigaction(SIGHUP, &action, NULL); /* So bench still deletes its znodes. */
+        (void)sigaction(SIGHUP, &action, NULL); /* A hangup must not leave znodes. */
     }
     os_random(&random, sizeof(random));
     rng_init(&bench->rng, random);

@@ -16,7 +16,7 @@ struct copy {
     const char *from;
     const char *to;
     bool move;      /* Also delete the source. */
-    bool recursive; /* Also copy all that is below it. */
+    bool recursive; /* Also copy all znodes below the source. */
     bool parents;   /* Make missing parents of the target. */
     bool with_acl;
 
@@ -99,7 +99,7 @@ static int take_end(struct cli *cli, struct copy *copy, const json_t *line)
     return CMD_OK;
 }
 
-/* Takes a line of the export. `*done` is set at the last one. */
+/* Takes a line of the export. `*done` is set at the last line. */
 static int take_line(struct cli *cli, struct copy *copy, const json_t *line, bool *done)
 {
     *done = false;

@@ -29,7 +29,7 @@ static bool take_line(struct exporting *exporting, struct slice line)
         json_decref(exporting->last);
         exporting->last = jsonr_parse(line, NULL);
     }
-    if (!jsonr_at(exporting->last, "error")) { /* An error is reported like all errors. */
+    if (!jsonr_at(exporting->last, "error")) { /* judge_export() reports an error. */
         out_answer(&exporting->cli->out, line);
     }
     return !ferror(stdout);

@@ -1,4 +1,4 @@
-/* lock, elect, semaphore: run a command while holding a place. */
+/* lock, elect, semaphore: run a command while holding a place in a queue. */
 #include "cli/wait.h"
 
 #include <stdlib.h>
@@ -192,7 +192,7 @@ static int place_leave(struct place *place)
     return wait_do(place->wait, &request, CMD_NO_NODE);
 }
 
-/* ---- Holding it ---- */
+/* ---- Holding a place ---- */
 
 static int run_in(struct hold *hold, struct place *place)
 {

@@ -104,7 +104,7 @@ static void put_examples(FILE *to, const struct cmd *cmd)
     }
 }
 
-/* Writes lines that stay as they are. */
+/* Writes lines that roff must not join. */
 static void put_more(FILE *to, const struct cmd *cmd)
 {
     if (cmd->more) {

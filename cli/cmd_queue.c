@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 100, /* Names read at once: other consumers may take the first ones. */
+    PAGE = 100, /* Names read at once, because other consumers may take the first. */
     EMPTY = -2  /* There is no item. */
 };
 
@@ -17,7 +17,7 @@ struct queue {
     struct buf *data; /* What a replica has answered for the current item. */
 };
 
-/* Whether to print only text: a table of one path, or of one item, would say no more. */
+/* Whether to print text: also for tables, which would add nothing to one path or one item. */
 static bool is_words(const struct cli *cli)
 {
     return out_is_text(&cli->out) || cli->out.format == SETTINGS_TABLE;

@@ -85,7 +85,7 @@ static bool ask(const struct recovery *recovery)
     return is_history(recovery, line);
 }
 
-/* ---- Doing it. ---- */
+/* ---- Recovery. ---- */
 
 static int look(struct recovery *recovery)
 {

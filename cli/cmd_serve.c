@@ -17,8 +17,8 @@ struct notes {
     char streams[FILES_TEXT_MAX];
 };
 
-/* Takes --config out of the arguments; the rest are keys of the configuration. Returns false when
- * the value of --config is missing. */
+/* Takes --config out of the arguments; the other arguments are keys of the configuration. Returns
+ * false when the value of --config is missing. */
 static bool split_args(int arg_count, char **args, struct config_sources *sources,
                        const char **ret_keys)
 {

@@ -5,14 +5,14 @@
 
 enum {
     ACL_HEADER_MAX = 4096,
-    MAX_DEFAULT = 1000, /* Znodes that one rm deletes. */
+    MAX_DEFAULT = 1000, /* Most znodes that one rm deletes, without --max. */
     LINE_MAX_LEN = 64,
     NONE = -1 /* No version is given. */
 };
 
 #define TTL_MAX_MS ((INT64_C(1) << 40) - 1)
 
-/* Sends the write and prints the znode: in text only its path, if the caller does not know it. */
+/* Sends the write. Prints the answer as JSON, or as text the path of the znode (`with_path`). */
 static int ask(const struct cli *cli, const struct client_request *request, bool with_path)
 {
     json_t *json = NULL;

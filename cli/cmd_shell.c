@@ -183,7 +183,7 @@ static int run_line(struct shell *shell, const char *text)
 /* ---- The shell ---- */
 
 /* Asks once for the password, and keeps it in a file in memory. The shell's commands, and each
- * 'zabra' that these run, inherit the file; no other process can name it. */
+ * zabra process that these start, inherit the file; no other process can name it. */
 static bool keep_password(struct cli *cli)
 {
     char password[SETTINGS_PASSWORD_MAX];

@@ -33,7 +33,7 @@ struct child {
     uint64_t started_ms;       /* When the child was started (monotonic). */
     uint64_t restart_at_ms;    /* When to restart the child (monotonic); 0: never. */
     uint32_t backoff_ms;       /* Delay of the next restart; grows after each short run. */
-    char words[DEV_WORDS_MAX]; /* The last warning or error in its output. */
+    char words[DEV_WORDS_MAX]; /* The last warning or error in the child's output. */
     int log_fd;                /* The log file. */
     struct loop *loop;         /* The event loop, which watches the pipe. */
     struct loop_watch watch;   /* The pipe from the child's stderr; fd -1: closed. */

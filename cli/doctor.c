@@ -181,7 +181,7 @@ static void look_at_one(struct look *look, const json_t *replica)
     }
 }
 
-/* ---- All of them ---- */
+/* ---- All replicas ---- */
 
 static uint64_t hex(const json_t *value, const char *path)
 {
@@ -293,7 +293,7 @@ static void look_at_config(struct look *look)
         {
             const json_t *other = json_object_get(jsonr_at(first, "limits"), name);
 
-            /* The smallest maxTreeBytes applies to all, and machines may differ. */
+            /* Machines may differ in maxTreeBytes: the smallest value applies to all replicas. */
             if (other && strcmp(name, "maxTreeBytes") != 0 && !json_equal(other, value)) {
                 doctor_find(look, CONFIG_DIFFERS, replica,
                             "%s is %.0f, and %.0f with replica %" PRId64, name,
@@ -450,8 +450,8 @@ static bool any_serves(const struct look *look)
     return false;
 }
 
-/* Looks at the quorum after the findings about single replicas, which are the causes to act on. A
- * missing leader, or replicas that do not serve, follow from those causes. */
+/* Finds missing leaders and a missing quorum. Called after the checks of single replicas: if no
+ * replica serves, their errors are the causes to act on, and missing leaders are not reported. */
 static void look_at_quorum(struct look *look)
 {
     bool serves = any_serves(look);
@@ -474,7 +474,7 @@ static void look_at_quorum(struct look *look)
     }
 }
 
-/* ---- All ---- */
+/* ---- All checks ---- */
 
 json_t *doctor_look(const json_t *facts)
 {

@@ -106,7 +106,7 @@ void help_one(const struct cmd *cmd)
     print_more(cmd);
 }
 
-/* ---- All ---- */
+/* ---- All commands ---- */
 
 void help_all(FILE *to)
 {
@@ -152,7 +152,7 @@ int help_unknown(const struct out *out, const char *name)
     return CMD_USAGE;
 }
 
-/* ---- The same as JSON ---- */
+/* ---- Help as JSON ---- */
 
 static json_t *options_json(const struct cmd_option *options)
 {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    NOTED_MAX = 1024 /* Descriptors from this number on are left as they are. */
+    NOTED_MAX = 1024 /* inherited_only() changes no descriptor from this number on. */
 };
 
 static bool given[NOTED_MAX];

@@ -227,7 +227,7 @@ static bool walk_back(struct visit *visit)
 }
 
 /* Judges the segments. If walk_back() has reached the first segment, a segment that it has not
- * reached is no part of the log; else the segment may be a part. */
+ * reached is no part of the log; else the segment may belong to the log. */
 static void judge_segments(struct visit *visit)
 {
     bool is_whole = walk_back(visit);
@@ -247,7 +247,7 @@ static void judge_segments(struct visit *visit)
     }
 }
 
-/* ---- Snapshots and the rest. ---- */
+/* ---- Snapshots and other files. ---- */
 
 static void on_snapshot(void *arg, const struct inspect_snapshot *snapshot)
 {

@@ -61,7 +61,7 @@ struct live {
     bool held; /* Events are kept and not delivered: the command cannot use them yet. */
 
     pid_t child;     /* 0: none. */
-    int child_fd;    /* Its pidfd, -1: none. */
+    int child_fd;    /* The child's pidfd; -1: none. */
     bool outlived;   /* A process of the command could not be ended. */
     int last_signal; /* The last signal while there was a child, from any sender; 0: none. */
     char *env[LIVE_ENV_MAX]; /* Variables for the next child; ends with NULL. */

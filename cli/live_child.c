@@ -129,8 +129,8 @@ static int children_signal(int number)
     return count;
 }
 
-/* Reaps orphans that have ended. Left out are `command`, and children from before the first
- * command: their starter waits for them. */
+/* Reaps orphans that have ended. Does not reap `command`, nor children from before the first
+ * command, because the code that started these children waits for them. */
 static void children_wait(pid_t command)
 {
     for (;;) {

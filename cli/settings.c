@@ -195,8 +195,8 @@ static const char *value_of(const struct settings *settings, const struct args *
     return value ? value : settings->in_file[option - settings_options];
 }
 
-/* Whether a switch is on. A flag on the command line is on; a value from elsewhere is on unless it
- * is "0", "false" or "no". */
+/* Whether a switch is on. A flag on the command line is on; a value from the environment or the
+ * file is on unless it is "0", "false" or "no". */
 static bool is_on(const struct settings *settings, const struct args *args, const char *name)
 {
     const char *value = value_of(settings, args, name);
