@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* A balance is the height of the right side minus that of the left, -1 to 1. */
+/* The bits of `parent_balance` that hold balance + 1. A balance is the height of the right subtree
+ * minus the height of the left subtree, -1 to 1. */
 static const uintptr_t balance_mask = 3;
 
 static struct avl_node *parent_of(const struct avl_node *node)
@@ -50,7 +51,8 @@ static void replace_child(struct avl *tree, struct avl_node *parent, const struc
     }
 }
 
-/* Moves `node` down to `side`; the child of `node` on the other side takes its place. */
+/* Moves `node` down to `side`. The child of `node` on the other side takes the place of `node`, and
+ * is returned. */
 static struct avl_node *rotate(struct avl *tree, struct avl_node *node, int side)
 {
     struct avl_node *up = node->link[!side];
@@ -66,8 +68,9 @@ static struct avl_node *rotate(struct avl *tree, struct avl_node *node, int side
     return up;
 }
 
-/* Rebalances `node`, which is two higher on `heavy` than on the other side. Returns the new top of
- * the subtree. The balance of the top is 0 exactly when the subtree has become lower. */
+/* Rebalances `node`, whose subtree on side `heavy` is two levels higher than the other subtree.
+ * Returns the new top of the subtree. The balance of the top is 0 exactly when the subtree has
+ * become lower. */
 static struct avl_node *rebalance(struct avl *tree, struct avl_node *node, int heavy)
 {
     struct avl_node *child = node->link[heavy];
@@ -126,7 +129,7 @@ struct avl_node *avl_lower_bound(const struct avl *tree, const void *key, avl_cm
     return best;
 }
 
-/* Walks up from a leaf that was just linked. */
+/* Walks up from a leaf that was just linked, updates the balances and rebalances the tree. */
 static void retrace_insert(struct avl *tree, struct avl_node *node)
 {
     struct avl_node *parent = parent_of(node);
@@ -166,7 +169,8 @@ void avl_insert(struct avl *tree, const void *key, struct avl_node *node, avl_cm
     retrace_insert(tree, node);
 }
 
-/* Walks up from `node`, whose subtree on `side` has become one lower. */
+/* Walks up from `node`, whose subtree on `side` has become one level lower, updates the balances
+ * and rebalances the tree. */
 static void retrace_remove(struct avl *tree, struct avl_node *node, int side)
 {
     while (node) {

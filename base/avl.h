@@ -2,8 +2,8 @@
  * avl.h - an intrusive balanced tree (Adelson-Velsky and Landis). The caller defines the order.
  *
  * The tree holds the children of a znode. It is sorted, so that pages and snapshots walk the
- * children in name order. It has no table to grow, so a znode with a million children costs nothing
- * extra.
+ * children in name order. It has no table that must grow: even a million children need no memory
+ * beyond their nodes.
  */
 #ifndef BASE_AVL_H
 #define BASE_AVL_H

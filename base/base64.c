@@ -2,11 +2,11 @@
 
 #include "base/wire.h"
 
-/* The two characters of each 12 bits. Encoding is most of the cost of reading a value, so one
- * look-up gives two characters. */
+/* The two characters for each value of 12 bits. Base64 is most of the cost of a request that reads
+ * a znode's data, so one look-up gives two characters. */
 static char pairs[4096][2];
 
-/* The six bits of a character, or INVALID. */
+/* The six bits that each character stands for, or INVALID. */
 static uint8_t values[256];
 
 enum {
@@ -52,7 +52,7 @@ size_t base64_write(uint8_t *to, struct slice bytes)
     const uint8_t *begin = to;
     size_t len = bytes.len;
 
-    /* Six bytes are encoded at a time, the first in the highest bits; eight bytes are loaded. */
+    /* Each step loads eight bytes, the first into the highest bits, and encodes six of them. */
     for (; len >= sizeof(uint64_t); from += 6, to += 8, len -= 6) {
         uint64_t bits = __builtin_bswap64(wire_load_u64(from));
 

@@ -8,12 +8,12 @@
 /* Appends the encoding of `bytes`. */
 void base64_encode(struct buf *out, struct slice bytes);
 
-/* Writes the encoding of `bytes` to `to`, which has room for four bytes per three bytes or rest of
- * three. Returns the number of bytes written. */
+/* Writes the encoding of `bytes` to `to`, which must have room for four bytes per begun group of
+ * three bytes. Returns the number of bytes written. */
 size_t base64_write(uint8_t *to, struct slice bytes);
 
-/* Appends the decoding of `text`. ERR_FORMAT leaves `out` as it was; ERR_TOO_LARGE sets its
- * `overflow`. */
+/* Appends the decoding of `text`. ERR_FORMAT leaves `out` as it was; ERR_TOO_LARGE sets
+ * out->overflow. */
 enum err base64_decode(struct buf *out, struct slice text);
 
 #endif

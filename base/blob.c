@@ -51,7 +51,7 @@ void blob_unref(struct blob *blob)
     }
 }
 
-/* Adds a pin; true for the first one, which makes the blob count in the budget. */
+/* Adds a pin. True for the first pin, which makes the blob count in the budget. */
 static bool add_pin(struct blob *blob)
 {
     uint32_t before = atomic_fetch_add_explicit(&blob->pins, 1, memory_order_relaxed);
@@ -79,8 +79,8 @@ struct blob *blob_pin(struct blob *blob, struct budget *budget)
 struct blob *blob_try_pin(struct blob *blob, struct budget *budget)
 {
     if (blob && add_pin(blob) && !budget_try_take(budget, blob->len)) {
-        /* Another thread may have pinned the blob meanwhile; it relies on our pin to have counted
-         * the bytes. So the bytes are counted while our pin still stands. */
+        /* Another thread may have pinned the blob meanwhile, without counting the bytes, because
+         * its pin was not the first. So the bytes are counted here before our pin is dropped. */
         budget_take(budget, blob->len);
         if (drop_pin(blob)) {
             budget_give(budget, blob->len);

@@ -32,10 +32,10 @@ void blob_unref(struct blob *blob);
 
 /*
  * Takes a reference for bytes that wait for a client, and pins the blob. While a blob has pins, its
- * bytes count in `budget`, once for all pins: a client that takes nothing keeps a value alive after
- * the value was replaced. All pins of one blob use the same budget. blob_try_pin returns NULL,
- * without a reference, when the budget has no room. blob_unpin drops the reference, too. All three
- * accept NULL; any thread.
+ * bytes count in `budget`, once for all pins. They count because a client that reads nothing keeps
+ * a value in memory even after the znode's data was replaced. All pins of one blob use the same
+ * budget. blob_try_pin returns NULL, without a reference, when the budget has no room. blob_unpin
+ * drops the reference, too. All three accept NULL; any thread.
  */
 struct blob *blob_pin(struct blob *blob, struct budget *budget);
 struct blob *blob_try_pin(struct blob *blob, struct budget *budget);

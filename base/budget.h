@@ -20,7 +20,7 @@ struct budget {
     uint64_t max; /* Bytes; constant after budget_init. */
     _Atomic uint64_t used;
     _Atomic uint64_t refusals; /* Times that budget_try_take returned false. */
-    _Atomic uint64_t peak;     /* About the most that was used since the last budget_peak. */
+    _Atomic uint64_t peak;     /* Highest `used` since the last budget_peak, roughly. */
 };
 
 enum budget_level {
@@ -34,10 +34,11 @@ void budget_init(struct budget *budget, uint64_t max);
 /* Any thread. False when `bytes` more would exceed the maximum; then nothing is taken. */
 bool budget_try_take(struct budget *budget, size_t bytes);
 
-/* Any thread. Takes the bytes in any case, for what is small or already there. */
+/* Any thread. Takes the bytes even above the maximum: for bytes that are few or already in
+ * memory. */
 void budget_take(struct budget *budget, size_t bytes);
 
-/* Any thread. Gives back what one of the two above has taken. */
+/* Any thread. Gives back bytes that budget_try_take or budget_take has taken. */
 void budget_give(struct budget *budget, size_t bytes);
 
 uint64_t budget_used(const struct budget *budget);
@@ -47,29 +48,29 @@ uint64_t budget_used(const struct budget *budget);
  * BUDGET_FULL. */
 uint64_t budget_refusals(const struct budget *budget);
 
-/* Any thread. Returns the most that was used since the last call; threads that take bytes at the
- * same moment may hide a little of it. */
+/* Any thread. Returns the highest `used` since the last call; the result may be a little too low
+ * when several threads take bytes at the same moment. */
 uint64_t budget_peak(struct budget *budget);
 enum budget_level budget_level(const struct budget *budget);
 
 /* ---- Relief: how an owner of many queues makes room. One thread. ---- */
 
 enum {
-    BUDGET_RELIEF_MS = 50,        /* Pause after a search for slow queues that freed nothing. */
+    BUDGET_RELIEF_MS = 50,        /* Pause after an early cut, or a cut that freed nothing. */
     BUDGET_RELIEF_GRACE_MS = 1000 /* A queue is slow when its client took nothing for so long. */
 };
 
 struct budget_relief {
-    uint64_t next_ms;  /* When to search again while the budget is full; 0 at first. */
-    uint64_t early_ms; /* When to search again while the budget is short; 0 at first. */
+    uint64_t next_ms;  /* Time of the next cut while the budget is full; 0 at first. */
+    uint64_t early_ms; /* Time of the next cut while the budget is short; 0 at first. */
 };
 
 /* Takes bytes from queues whose clients took nothing for `grace_ms`, the slowest first, until
  * budget_is_relieved. */
 typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
 
-/* True when half of the budget is free. Relief frees more than necessary, so that not every event
- * needs relief. */
+/* True when at least half of the budget is free. Relief stops only then: it frees more than is
+ * needed at once, so that the next events need no relief. */
 bool budget_is_relieved(const struct budget *budget);
 
 /* For a full budget: cuts the slowest queues at once. True when the budget is no longer full. */
@@ -88,7 +89,7 @@ struct budget_shares {
     struct budget budget;
     pthread_mutex_t mutex;
     struct map taken;     /* From a key to an amount, which is kept in the pointer itself. */
-    uint64_t address_max; /* Constant after budget_shares_init. */
+    uint64_t address_max; /* The most that one key may take; constant. */
 };
 
 void budget_shares_init(struct budget_shares *shares, uint64_t max, uint64_t address_max);
@@ -101,10 +102,10 @@ void budget_shares_forget(struct budget_shares *shares);
  * nothing is taken. */
 bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t amount);
 
-/* Any thread. Takes the amount in any case. */
+/* Any thread. Takes the amount even above both maxima. */
 void budget_shares_take(struct budget_shares *shares, uint64_t key, size_t amount);
 
-/* Any thread. Gives back what one of the two above has taken. */
+/* Any thread. Gives back an amount that one of the two functions above has taken. */
 void budget_shares_give(struct budget_shares *shares, uint64_t key, size_t amount);
 
 #endif

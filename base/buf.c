@@ -106,7 +106,7 @@ bool buf_printf(struct buf *buf, const char *format, ...)
     va_copy(again, args);
 
     size_t room = buf->cap - buf->len;
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     int need = vsnprintf(buf->data ? (char *)buf->data + buf->len : NULL, room, format, args);
 
     ASSERT(need >= 0);

@@ -13,7 +13,7 @@ struct buf {
     uint8_t *data;   /* Heap memory, NULL until the first append. */
     size_t len;      /* Bytes used. */
     size_t cap;      /* Bytes allocated. */
-    size_t size_max; /* Appends beyond this set `overflow`. */
+    size_t size_max; /* Maximum of `len`: an append beyond it sets `overflow`. */
     bool overflow;   /* Sticky until buf_clear. */
 };
 

@@ -1,4 +1,4 @@
-/* crypto.h - the few cryptographic functions, from libcrypto; the only file that knows it. */
+/* crypto.h - the few cryptographic functions that zabra needs. Only crypto.c uses libcrypto. */
 #ifndef BASE_CRYPTO_H
 #define BASE_CRYPTO_H
 

@@ -72,8 +72,8 @@ enum err {
     ERR_COUNT
 };
 
-/* The next step of a sequence: sets `err` to the result of the call `step`, which is made only if
- * `err` is ERR_OK, that is if each step before it has succeeded. */
+/* Runs the next step of a sequence: if `err` is ERR_OK, so each earlier step has succeeded, makes
+ * the call `step` and sets `err` to its result. */
 #define THEN(err, step) ((err) = (err) == ERR_OK ? (step) : (err))
 
 const char *err_text(enum err err);   /* For people, e.g. "znode does not exist". */

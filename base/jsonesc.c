@@ -1,6 +1,6 @@
 #include "base/jsonesc.h"
 
-/* Returns the letter behind the backslash; 0: the byte has no short escape. */
+/* Returns the letter of the byte's short escape, such as 'n' of \n; 0: the byte has none. */
 static uint8_t short_letter(uint8_t byte)
 {
     static const char letters[] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',

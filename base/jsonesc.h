@@ -8,23 +8,22 @@
 #include "base/slice.h"
 
 enum {
-    JSONESC_MAX = 6 /* Bytes of one escape. */
+    JSONESC_MAX = 6 /* Bytes of the longest escape. */
 };
 
 /* Writes the escape of a byte to `to` and returns its length. A byte that needs no escape is
  * copied: length 1. */
 size_t jsonesc_put(uint8_t to[JSONESC_MAX], uint8_t byte);
 
-/* Returns the bytes of the whole text with its escapes. */
+/* Returns the length in bytes of the whole text with its escapes. */
 uint64_t jsonesc_len(struct slice text);
 
 /* Returns the position of the first byte from `pos` on that needs an escape, or text.len. */
 size_t jsonesc_run(struct slice text, size_t pos);
 
-/* True when one of eight bytes may need an escape or, if `ascii`, is not ASCII. A subtraction from
- * each byte borrows, and so sets the top bit, when the byte is smaller than the subtrahend: this
- * finds control bytes. To find a given byte, exclusive or turns it into 0 first, from which
- * subtracting 1 borrows. */
+/* True when one of eight bytes may need an escape or, if `ascii`, is not ASCII. Subtracting 0x20
+ * from each byte borrows, and so sets the top bit, when the byte is smaller: this finds control
+ * bytes. Exclusive or turns a quote or a backslash into 0, and then subtracting 1 borrows. */
 static inline bool jsonesc_may_change(const uint8_t *from, bool ascii)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

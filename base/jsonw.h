@@ -2,8 +2,8 @@
  * jsonw.h - a streaming JSON writer into a buf. The writer adds the commas; the caller opens, names
  * and closes objects and arrays. Nesting is bounded by JSONW_DEPTH_MAX (asserted).
  *
- * Answers are written with this and not built as a tree of objects, because a tree costs more than
- * all other work of a small request.
+ * Answers are written with this writer and not built as a tree of objects, because a tree would
+ * cost more than all other work of a small request.
  */
 #ifndef BASE_JSONW_H
 #define BASE_JSONW_H
@@ -48,8 +48,8 @@ void jsonw_hex(struct jsonw *json, uint64_t value); /* "0x12ab", a string. */
 /* Writes bytes that are already valid JSON. */
 void jsonw_raw(struct jsonw *json, struct slice json_text);
 
-/* jsonw_string, jsonw_base64 and jsonw_raw for the bytes of a blob. Those of a string must be valid
- * UTF-8. */
+/* Write the bytes of a blob like jsonw_string, jsonw_base64 and jsonw_raw. The bytes for
+ * jsonw_blob_string must be valid UTF-8. */
 void jsonw_blob_string(struct jsonw *json, struct blob *blob);
 void jsonw_blob_base64(struct jsonw *json, struct blob *blob);
 void jsonw_blob_raw(struct jsonw *json, struct blob *blob);

@@ -22,7 +22,7 @@ void lack_failed(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (reporter) {

@@ -1,6 +1,6 @@
 /*
- * lack.h - ends the process when the machine lacks what it needs: memory, a descriptor for an event
- * queue, a library that starts.
+ * lack.h - ends the process when the machine lacks what the process needs: memory, a descriptor for
+ * an event loop, a library that can be initialised.
  *
  * This is not an assertion, because the program is right. The process ends all the same, with a
  * sentence that tells its operator what to do.
@@ -13,8 +13,8 @@
 typedef void lack_report_fn(const char *text);
 
 /* Sets the function that lack_failed calls. Call this once at start, before there are threads. The
- * function ends the process. If it returns, or none was set, lack_failed writes the sentence to
- * stderr behind "zabra: " and ends the process with exit code 1. */
+ * function ends the process. If the function returns, or no function was set, lack_failed writes
+ * the sentence to stderr behind "zabra: " and ends the process with exit code 1. */
 void lack_setup(lack_report_fn *report);
 
 /* Reports the lack and ends the process. Any thread. */

@@ -13,7 +13,7 @@
 
 enum {
     TAIL_MAX = 8,       /* Bytes that are kept free for the end of a line. */
-    CONTROL_END = 0xa0, /* Code points below are controls or ASCII. */
+    CONTROL_END = 0xa0, /* Code points below this are controls or ASCII. */
     DELETE = 0x7f,
     TIMESTAMP_SIZE = 96
 };
@@ -151,7 +151,7 @@ void log_write(enum log_level level, const char *subject, const char *format, ..
     }
     va_start(args, format);
 
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     int len = vsnprintf(message, sizeof(message), format, args);
 
     va_end(args);

@@ -1,9 +1,10 @@
 /*
  * log.h - one line per event: level, time, subject, key=value pairs; plain text or JSON.
  *
- * A line is one write(2) of at most LOG_LINE_MAX bytes. A full pipe does not block the writer for
- * long: lines are dropped and counted. A long message is cut at a character. Control characters and
- * bytes that are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
+ * A line is one write(2) of at most LOG_LINE_MAX bytes. A line that write(2) does not take as a
+ * whole is dropped or cut, and counted. A long message is cut at a character. Control characters
+ * and bytes that are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no
+ * secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -2,9 +2,9 @@
  * logrec.h - one record of the replicated log, and the epochs of a log: the vocabulary that zab/
  * and storage/ share.
  *
- * Zab orders records and looks only at their coordinates; storage keeps them; the state machine
- * reads the payload. A record is immutable and reference counted, so that the log thread, the peer
- * connections and the core hold the same bytes.
+ * Zab orders records; of a transaction it looks at zxid, prev and chain, not at the payload.
+ * Storage keeps records, and the state machine reads the payload. A record is immutable and
+ * reference counted, so that the log thread, the peer connections and the core hold the same bytes.
  */
 #ifndef BASE_LOGREC_H
 #define BASE_LOGREC_H
@@ -32,9 +32,9 @@ static inline uint32_t zxid_counter(zxid_t zxid)
     return (uint32_t)zxid;
 }
 
-/* Returns how many records, at least, a log that ends with `older` lacks of a log that ends with
- * `newer`. When the epochs differ, only records of the newer epoch are counted, because the lengths
- * of the epochs before are not known. */
+/* Returns the least number of records that a log that ends with `newer` has and a log that ends
+ * with `older` has not. When the epochs differ, only records of the newer epoch are counted,
+ * because the lengths of the epochs before are not known. */
 static inline uint64_t zxid_behind(zxid_t newer, zxid_t older)
 {
     bool same = zxid_epoch(newer) == zxid_epoch(older);
@@ -63,7 +63,7 @@ struct logrec {
     uint8_t payload[];
 };
 
-/* A new record with one reference; `chain` is computed from `prev_chain`. */
+/* Returns a new record with one reference; `chain` is computed from `prev_chain`. */
 struct logrec *logrec_new(enum logrec_type type, zxid_t zxid, zxid_t prev, uint64_t prev_chain,
                           struct slice payload);
 struct logrec *logrec_ref(struct logrec *rec);
@@ -79,9 +79,9 @@ static inline struct slice logrec_payload(const struct logrec *rec)
     return slice_make(rec->payload, rec->len);
 }
 
-/* ---- The epochs of a log, each with the counters that the log holds of it. A learner sends them
- * to its leader, so that the two find the last record that they share. One entry per epoch,
- * ascending. ---- */
+/* ---- The epochs of a log, each with the range of counters whose records the log holds. A learner
+ * sends them to its leader, so that the two find the last record that they share. One entry per
+ * epoch, ascending. ---- */
 
 /* A run of consecutive counters of one epoch in the log. */
 struct epoch_range {
@@ -102,10 +102,10 @@ void epochs_clear(struct epochs *epochs);
 /* Adds counters first..last of an epoch, which must follow all present counters. */
 void epochs_add(struct epochs *epochs, struct epoch_range range);
 
-/* Forgets what comes after `zxid`. */
+/* Forgets all counters after `zxid`. */
 void epochs_cut(struct epochs *epochs, zxid_t zxid);
 
-/* Forgets `zxid` and what comes before it. */
+/* Forgets all counters up to and including `zxid`. */
 void epochs_drop_upto(struct epochs *epochs, zxid_t zxid);
 
 #endif

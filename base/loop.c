@@ -21,9 +21,9 @@
 enum {
     BATCH_MAX = 64,
     SWALLOWS_MAX = 16, /* Most reads of one loop_swallow. */
-    SHORT_US = 250,    /* A wait is short when it takes less than busy_us and this together. */
-    IN_VAIN_MAX = 8,   /* Polls in a row without an event, after which polls get rarer. */
-    AFTER_MAX = 1024,  /* Most short waits before the next poll. */
+    SHORT_US = 250,    /* A wait is short when it takes less than busy_us + SHORT_US. */
+    IN_VAIN_MAX = 8,   /* After so many polls in a row without an event, polls get rarer. */
+    AFTER_MAX = 1024,  /* Upper limit of loop_busy.after. */
 };
 
 void loop_init(struct loop *loop)
@@ -177,7 +177,7 @@ int loop_run_once(struct loop *loop, int timeout_ms)
     struct epoll_event *events = loop->batch;
     int dispatched = 0;
 
-    ASSERT(loop->batch_len == 0); /* A callback must not call this. */
+    ASSERT(loop->batch_len == 0); /* A callback must not call loop_run_once. */
 
     int got = wait_events(loop, timeout_ms);
 
@@ -204,7 +204,7 @@ static int set_option(int fd, int level, int option)
     return setsockopt(fd, level, option, &one, sizeof(one));
 }
 
-/* Closes `fd` and returns the negative errno from before. */
+/* Returns the negative errno of the call that failed, and closes `fd` if it is open. */
 static int fail(int fd)
 {
     int error = -errno;

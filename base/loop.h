@@ -26,8 +26,8 @@ enum {
 
 enum {
     LOOP_PARTS_MAX = 256, /* Most parts of one write. */
-    LOOP_BUSY_AFTER = 8   /* After so many short waits in a row the next wait is likely to be short:
-                             see loop_run_once. A client write causes four short waits at most. */
+    LOOP_BUSY_AFTER = 8   /* After so many short waits in a row the next wait is probably short, so
+                             the loop polls. One client write causes at most four of them. */
 };
 
 struct loop_watch {
@@ -49,7 +49,7 @@ struct loop {
     void *batch; /* Events being dispatched; those of removed watches are blanked. */
     int batch_len;
     int batch_pos;
-    uint32_t busy_us; /* Set by the owner: see loop_run_once. */
+    uint32_t busy_us; /* Longest poll in us, set by the owner: see loop_run_once. */
     struct loop_busy busy;
 };
 
@@ -63,7 +63,7 @@ void loop_wake_clear(int fd);
 void loop_release(struct loop *loop);
 void loop_add(struct loop *loop, struct loop_watch *watch);
 
-/* Fills in a watch for bytes of `fd`, and adds it. */
+/* Fills in a watch that reports when `fd` has bytes to read, and adds the watch. */
 void loop_add_reader(struct loop *loop, struct loop_watch *watch, int fd,
                      void (*on_ready)(struct loop_watch *watch, uint32_t ready), void *ctx);
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);
@@ -74,8 +74,8 @@ void loop_remove(struct loop *loop, struct loop_watch *watch);
  *
  * Busy polling: while events follow each other closely, the loop polls for up to `busy_us` before
  * it sleeps (0: never), unless recent polls have found nothing. A thread that sleeps on an idle
- * processor wakes about 3 us late, in many virtual machines 30 us, because an idle processor goes
- * back to the host. */
+ * processor wakes about 3 us late. In many virtual machines it wakes 30 us late, because the host
+ * takes an idle processor away. */
 int loop_run_once(struct loop *loop, int timeout_ms);
 
 /* Sockets. All return a descriptor >= 0 or a negative errno. */
@@ -94,11 +94,11 @@ int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 /* Lets no new handshake begin. Call this before a listening socket is closed, because closing
  * resets each connection that the kernel has completed and the process has not accepted. Handshakes
  * that have begun may end. A client that connects meanwhile sends its first segment again after a
- * second, and is refused if the socket is closed by then. */
+ * second, and is refused if the socket is closed at that time. */
 void loop_keep_out(int fd);
 
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* May still be in progress. */
-int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
+int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or a negative errno. */
 
 /* These functions serve the acceptor of clients. loop_peek copies waiting bytes, which stay
  * readable, and returns their number (0: the peer has ended) or a negative errno. loop_low_water

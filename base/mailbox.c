@@ -11,9 +11,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Wakes the receiver. The counter cannot pass its end, because it is written once per filling and
- * once per close. A post calls this without the lock: otherwise the receiver, woken at once on
- * another processor, would run into the lock and sleep again. */
+/* Wakes the receiver. The counter of the eventfd cannot overflow, because it grows only when the
+ * empty queue gets a message and when the mailbox is closed. A post calls this after it has
+ * released the lock: otherwise the receiver, woken at once on another processor, would wait for the
+ * lock. */
 static void wake(const struct mailbox *box)
 {
     uint64_t one = 1;
@@ -94,7 +95,7 @@ void mailbox_must_post(struct mailbox *box, struct list *take_node)
     ASSERT(err == ERR_OK);
 }
 
-/* Clears the eventfd in any case: a wake may come after its message was taken. */
+/* Clears the eventfd even when the queue is empty: a wake may come after its message was taken. */
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 {
     MUTEX_HOLD(&box->mutex);

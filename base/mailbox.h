@@ -29,10 +29,10 @@ void mailbox_init(struct mailbox *box, size_t count_max);
 /* The mailbox must be empty. Waits for threads that are still within a post. */
 void mailbox_release(struct mailbox *box);
 
-/* Any thread. Takes the message unless it returns ERR_FULL or ERR_CLOSED. */
+/* Any thread. Takes over the message unless the result is ERR_FULL or ERR_CLOSED. */
 enum err mailbox_post(struct mailbox *box, struct list *take_node);
 
-/* Like mailbox_post, but ignores the bound: for completions, whose number the requests bound. */
+/* Like mailbox_post, but ignores the bound: for completions, which are bounded by the requests. */
 enum err mailbox_post_always(struct mailbox *box, struct list *take_node);
 
 /* Like mailbox_post_always, for a mailbox that must be open. */
@@ -49,7 +49,7 @@ bool mailbox_wait(struct mailbox *box, int timeout_ms);
 /* Returns the number of waiting messages (a hint, for metrics). Any thread. */
 size_t mailbox_count(struct mailbox *box);
 
-/* Later posts get ERR_CLOSED and the receiver is woken. Any thread. */
+/* Makes later posts fail with ERR_CLOSED, and wakes the receiver. Any thread. */
 void mailbox_close(struct mailbox *box);
 bool mailbox_is_closed(struct mailbox *box);
 

@@ -16,7 +16,8 @@ struct wanted {
     bool is_u64;
 };
 
-/* Sets the top bit, which the position in the table does not use: a hash of 0 marks a free slot. */
+/* Returns the hash with its top bit set, because 0 marks a free slot. The position in the table
+ * does not depend on the top bit. */
 static uint64_t never_zero(uint64_t hash)
 {
     return hash | UINT64_C(1) << 63;

@@ -15,7 +15,7 @@ struct map_slot {
 };
 
 struct map {
-    struct map_slot *slots; /* Power of two, open addressing, linear probing. */
+    struct map_slot *slots; /* `cap` slots, a power of two; open addressing, linear probing. */
     size_t cap;
     size_t count;
 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    CAP_FIRST = 8 /* Items of an array that begins to grow. */
+    CAP_FIRST = 8 /* First capacity of a growing array, in items. */
 };
 
 static void *need(void *ptr, size_t size)

@@ -42,7 +42,7 @@ void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
 /* Adds the count of each bucket to `counts`, so that a caller can sum up or subtract histograms. */
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS]);
 
-/* Returns the quantile (per mille) of such counts in µs, interpolated within its bucket; -1 when
+/* Returns the quantile `per_mille` of bucket counts in µs, interpolated within its bucket; -1 when
  * all counts are 0. */
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
@@ -51,7 +51,7 @@ double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mi
  * the sum of the buckets that are printed. */
 void metric_head(struct buf *out, const char *name, const char *type, const char *help);
 void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value);
-/* Write the head and the only value of a family. */
+/* These two write the head and the only value of a family. */
 void metric_put_gauge(struct buf *out, const char *name, const char *help, uint64_t value);
 void metric_put_counter(struct buf *out, const char *name, const char *help, uint64_t value);
 

@@ -12,7 +12,7 @@ uint64_t os_now_ns(void);
 /* Processor time of all threads of this process since it began, in µs. */
 uint64_t os_cpu_us(void);
 
-/* Wall clock in ms since 1970, for stamps shown to people only. */
+/* Wall clock in ms since 1970, for timestamps that only people read. */
 int64_t os_wall_ms(void);
 
 #endif

@@ -106,8 +106,8 @@ void os_kept_release(struct os_kept *kept)
     mutex_destroy(&kept->mutex);
 }
 
-/* Makes the claim first: another thread that takes a descriptor closed here then closes it again,
- * and there are more kept descriptors than such threads. */
+/* Makes the claim first. Another thread that then takes a descriptor closed here sees the claim and
+ * closes the descriptor again. There are more kept descriptors than such threads. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode)
 {
     int fd = -1;
@@ -136,7 +136,7 @@ void os_kept_fill(struct os_kept *kept)
 
 /* ---- Small files. ---- */
 
-/* Takes the next part of a path; false when the part does not lead further down. */
+/* Takes the next part of a path; false when the part is no name: empty, too long, "." or "..". */
 static bool take_part(struct slice *path, char part[OS_FILE_NAME_MAX + 1])
 {
     const uint8_t *slash = path->len > 0 ? memchr(path->data, '/', path->len) : NULL;

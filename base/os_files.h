@@ -20,9 +20,9 @@
 #include <stdint.h>
 
 enum {
-    OS_FILES_MAX = 1 << 21,     /* No process needs more; libraries have tables of that size. */
+    OS_FILES_MAX = 1 << 21,     /* No process needs more; libraries allocate tables of this size. */
     OS_FILES_CLAIM_MS = 1000,   /* How long a claim holds. */
-    OS_FILES_UNKNOWN_OPEN = 64, /* Result of os_files_open without /proc. */
+    OS_FILES_UNKNOWN_OPEN = 64, /* Returned instead of a number that is unknown. */
 };
 
 /* Raises the soft limit to the hard limit, or to OS_FILES_MAX if that is less, and returns the
@@ -59,8 +59,8 @@ struct os_kept {
 void os_kept_init(struct os_kept *kept, uint32_t max); /* Opens `max`, at most OS_KEPT_MAX. */
 void os_kept_release(struct os_kept *kept);
 
-/* Any thread. Closes a kept descriptor and calls openat, until openat gets a descriptor or none is
- * kept; sets errno. */
+/* Any thread. Closes a kept descriptor and calls openat; repeats both while openat fails for lack
+ * of a descriptor and more descriptors are kept. Sets errno. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode);
 
 /* Any thread. Fills up the kept descriptors when a descriptor has become free. */

@@ -17,7 +17,7 @@ enum {
     PATH_BYTES_MAX = 2048,
     TEXT_BYTES_MAX = 8192, /* Text of /proc/meminfo or of /proc/self/cgroup. */
     NUMBER_BYTES_MAX = 64, /* Text of a limit. */
-    LEVELS_MAX = 64        /* Nested groups. */
+    LEVELS_MAX = 64        /* The most nested groups that are read. */
 };
 
 /* Reads the whole text of a small file; false, and "", when there is none. */
@@ -88,8 +88,8 @@ static uint64_t machine_bytes(const char *root)
     return line ? strtoull(line + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
 }
 
-/* Returns the limit in a file; 0 when there is none. No limit is "max" in version 2, and a number
- * close to 2^63 in version 1. */
+/* Returns the limit in a file; 0 when there is none. Without a limit the file holds "max" (version
+ * 2 of control groups) or a number close to 2^63 (version 1). */
 static uint64_t limit_in(const char *root, const char *path)
 {
     char text[NUMBER_BYTES_MAX];
@@ -187,8 +187,8 @@ uint64_t os_memory_max(void)
 
 /* ---- Core dumps, user. ---- */
 
-/* Of the limit only the soft one changes, which can be raised again. The flag PR_SET_DUMPABLE is
- * what forbids dumps. */
+/* The flag PR_SET_DUMPABLE forbids or allows dumps. Only the soft limit is changed, because a
+ * lowered hard limit could not be raised again. */
 void os_dumps_allow(bool allow)
 {
     struct rlimit limit;

@@ -16,7 +16,7 @@ uint64_t os_address_bytes(void);
  * is less. 0 when neither is known. Reads files; any thread. */
 uint64_t os_memory_max(void);
 
-/* os_memory_max with `root` before the paths of /proc and /sys, for tests. */
+/* Like os_memory_max, with `root` before the paths of /proc and /sys, for tests. */
 uint64_t os_memory_max_below(const char *root);
 
 /* Returns the number of processors that the calling thread may run on, at least 1; 1024 when the

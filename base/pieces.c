@@ -129,14 +129,14 @@ static void fill(struct pieces *pieces, struct piece *piece, const struct slice 
     }
 }
 
-/* True for a piece that has only own bytes, which must arrive. */
+/* True for a piece that must arrive and has only own bytes. */
 static bool is_plain(const struct piece *piece)
 {
     return piece && piece->tag.kind == PIECE_FIXED && !piece->shared && !piece->text;
 }
 
-/* Returns the room of a new piece for `len` bytes. After a plain piece the room is doubled, so that
- * many small frames share a piece. */
+/* Returns the room of a new piece for `len` bytes. After a plain piece the room is twice the room
+ * of that piece, up to PIECES_MERGE_BYTES, so that many small frames share a piece. */
 static size_t room_for(const struct pieces *pieces, size_t len)
 {
     size_t room = 0;
@@ -309,8 +309,8 @@ bool pieces_at_text(const struct pieces *pieces)
     return piece && piece->text && pieces->at >= piece->len;
 }
 
-/* Moves the place in the text of the first piece when `len` bytes of the piece are taken, by as
- * many of these bytes as belong to the text. */
+/* Called when `len` bytes of the first piece are taken: moves the place in the piece's text by
+ * those of the bytes that belong to the text. */
 static void pass_text(const struct pieces *pieces, size_t len)
 {
     struct piece_text *text = pieces->first->text;

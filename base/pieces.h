@@ -5,8 +5,8 @@
  * An event for a thousand clients is encoded once, as a blob; the queue of each client holds a
  * piece with a few own bytes and a reference. All memory counts in one budget: a shared part once,
  * for all queues that hold it, and each piece with its own bytes and its overhead. A piece is never
- * split. An event can be sent later instead, so each event has its own piece and a tag, and the end
- * of a queue can be dropped. A piece may end with a text (text.h), whose large values are encoded
+ * split. Events at the end of a queue can be dropped and sent again later, so each event has a
+ * piece of its own with a tag. A piece may end with a text (text.h), whose large values are encoded
  * when they are looked at or taken. The queue has no lock.
  */
 #ifndef BASE_PIECES_H
@@ -18,13 +18,13 @@
 #include "base/text.h"
 
 enum {
-    PIECES_SHARE_BYTES = 256,     /* Fewer bytes cost less as a copy. */
+    PIECES_SHARE_BYTES = 256,     /* Fewer bytes are cheaper to copy than to share. */
     PIECES_MERGE_BYTES = 16 << 10 /* Fixed bytes share a piece up to this size. */
 };
 
 enum piece_kind {
     PIECE_FIXED,  /* Never thrown away: a reply, or an event that cannot be sent again. */
-    PIECE_EVENT,  /* An event that may be sent later instead, by resuming after `from`. */
+    PIECE_EVENT,  /* An event that may be dropped: resuming after `from` sends it later. */
     PIECE_NOTICE, /* A notice that events will come later. */
     PIECE_BEAT    /* A heartbeat or ping, which is useless after dropped events. */
 };
@@ -32,9 +32,9 @@ enum piece_kind {
 /* What the owner of the queue must know of a piece that is thrown away. */
 struct piece_tag {
     enum piece_kind kind;
-    bool starts;    /* An event: it is the first of its group, so a cut may be made before it. */
+    bool starts;    /* An event: the first of its group, so the queue may be cut before it. */
     uint32_t watch; /* The only watch that the piece is for; 0: it is for several. */
-    zxid_t from;    /* An event: the events after this zxid, if sent later, replace it. */
+    zxid_t from;    /* An event: resuming after this zxid sends the event again. */
 };
 
 struct piece;
@@ -80,20 +80,21 @@ size_t pieces_take(struct pieces *pieces, void *to, size_t max);
 size_t pieces_look(struct pieces *pieces, struct slice *parts, size_t parts_max, size_t bytes_max,
                    uint8_t *block, size_t block_max);
 
-/* True when the next byte belongs to a text, whose bytes each look encodes again. */
+/* True when the next byte belongs to a text, whose bytes each pieces_look encodes again. */
 bool pieces_at_text(const struct pieces *pieces);
 
-/* Takes `bytes` bytes of those that were shown. When only a part of the shown bytes of a text is
- * taken, the rest is encoded once more. */
+/* Takes the first `bytes` of the bytes that pieces_look has shown. When only a part of the shown
+ * bytes of a text is taken, the rest is encoded once more. */
 void pieces_pass(struct pieces *pieces, size_t bytes);
 
 /* Throws away everything except the rest of a piece that was begun. */
 void pieces_drop(struct pieces *pieces);
 
 /*
- * Throws away the end of the queue: the first event behind all fixed pieces that starts a group,
- * and all pieces after it. Calls `on_cut` for each of these pieces in order. A piece that was begun
- * stays. Returns the bytes of memory that the queue itself gives back; 0: there was no such event.
+ * Throws away the end of the queue. The end begins behind the last fixed piece, with the first
+ * event there that starts a group. Calls `on_cut` for each piece of the end, in order. A piece of
+ * which bytes were taken stays. Returns the bytes of memory that the queue itself gives back; 0:
+ * there was no such event.
  */
 size_t pieces_cut(struct pieces *pieces, void (*on_cut)(void *ctx, const struct piece_tag *tag),
                   void *ctx);

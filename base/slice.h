@@ -48,7 +48,7 @@ static inline bool slice_starts_with(struct slice text, struct slice prefix)
            (prefix.len == 0 || memcmp(text.data, prefix.data, prefix.len) == 0);
 }
 
-/* Returns the position of the first such byte; the length when there is none. */
+/* Returns the position of the first `byte` in `text`; the length when there is none. */
 static inline size_t slice_find(struct slice text, uint8_t byte)
 {
     const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
@@ -79,8 +79,8 @@ static inline struct slice slice_from(struct slice text, size_t len)
     return slice_make(len > 0 ? text.data + len : text.data, text.len - len);
 }
 
-/* Cuts off and returns the bytes before the first such byte, and drops that byte. Takes all bytes
- * when there is no such byte. */
+/* Cuts off and returns the bytes before the first `byte`, and drops that `byte`. Takes all bytes
+ * when there is no such `byte`. */
 static inline struct slice slice_cut(struct slice *rest, uint8_t byte)
 {
     size_t len = slice_find(*rest, byte);

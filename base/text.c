@@ -112,7 +112,7 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
         return;
     }
     if (text->no_room || text->own.overflow) {
-        return; /* The text is lost already: it gets no more memory. */
+        return; /* An earlier append has failed, so the text cannot be sent. */
     }
 
     uint64_t len = encoded_len(bytes, form);
@@ -132,7 +132,7 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
     text->ref_len += len;
 }
 
-/* Returns the bytes that the text keeps beside its blobs, as far as they count. */
+/* Returns the bytes of the text that count in the budget, its blobs not included. */
 static uint64_t kept_bytes(const struct text *text)
 {
     uint64_t own = text->own.cap > TEXT_FREE_BYTES ? text->own.cap : 0;

@@ -3,8 +3,8 @@
  *
  * A text is a run of own bytes with references in between. A reference is a blob and its form (raw,
  * base64, or escaped for a JSON string); the blob is encoded while the text is read. So an answer
- * that a client does not take keeps the values themselves, which it shares with the tree, and not a
- * longer copy per client. The length is exact before the first byte is read.
+ * that a client does not read keeps references to the values, which it shares with the tree, and
+ * not a longer encoded copy per client. The exact length is known before the first byte is read.
  *
  * The memory of a text counts in a budget: own bytes above TEXT_FREE_BYTES, the references, and
  * blobs while they are pinned (blob_pin). One thread writes a text. When the text is whole, any
@@ -19,7 +19,7 @@
 
 enum {
     TEXT_REF_MIN = 32 << 10,    /* A blob of at least this many bytes is referred to, not copied. */
-    TEXT_FREE_BYTES = 4096,     /* Up to so many own bytes do not count. */
+    TEXT_FREE_BYTES = 4096,     /* Own memory up to this size does not count in the budget. */
     TEXT_SMALL_BYTES = 64 << 10 /* Up to so many own bytes are never refused. */
 };
 
@@ -73,8 +73,8 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
  * client an error. A text without references and of at most TEXT_SMALL_BYTES always has room. */
 bool text_seal(struct text *text);
 
-/* Counts the own bytes and never refuses: for bytes that exist already or must be sent in any
- * case. */
+/* Counts the own bytes in the budget and never refuses them: for bytes that exist already or must
+ * be sent in any case. */
 void text_count(struct text *text);
 
 /* Moves the contents into `to`, which is not initialised, and leaves `from` empty. */

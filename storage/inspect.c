@@ -75,7 +75,7 @@ static const char *inspect_records(const struct inspection *inspection,
     return err == ERR_MISSING ? NULL : "a record does not verify";
 }
 
-/* Shows one batch. Returns false when there is nothing to show behind it. */
+/* Shows one batch. Returns false when no batch behind it can be shown. */
 static bool inspect_batch(const struct inspection *inspection,
                           const struct inspect_segment *segment, struct vfs_file *file,
                           struct walfmt_place *place)

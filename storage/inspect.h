@@ -24,7 +24,7 @@ struct inspect_segment {
     const char *file;
     uint64_t size;
     bool is_valid; /* The header verifies and fits the name. */
-    /* The segment is of the history that the manifest names, and not before its first segment. */
+    /* The segment has the manifest's history and is not before the manifest's first segment. */
     bool is_ours;
     struct walfmt_header header;
 };
@@ -59,8 +59,7 @@ struct inspect_visitor {
 };
 
 /* Visits slots, segments in order with their batches and records, snapshots, and the other files.
- * Of `options` only the vfs and the limit of records are used. ERR_IO: the directory cannot be
- * listed. */
+ * Uses only the vfs and record_bytes_max of `options`. ERR_IO: the directory cannot be listed. */
 enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor);
 
 #endif

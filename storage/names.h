@@ -19,7 +19,7 @@
 
 enum {
     NAMES_MAX = 100000,            /* A directory with more names is not one of a replica. */
-    NAME_HISTORY_MAX = 0x7fffffff, /* A higher number is foreign: counting never gets there. */
+    NAME_HISTORY_MAX = 0x7fffffff, /* A higher number is foreign: no replica counts that far. */
 };
 
 #define NAME_NUMBER_MAX (UINT64_MAX / 2) /* A higher segment number is foreign. */
@@ -28,7 +28,7 @@ enum name_kind {
     NAME_KIND_OTHER, /* Not a file of the store; left alone. */
     NAME_KIND_SLOTS, /* One of the four small records. */
     NAME_KIND_WAL,   /* wal-<history>-<number>: a segment. */
-    NAME_KIND_NEXT,  /* next-<number>: zeros for a segment to come. */
+    NAME_KIND_NEXT,  /* next-<number>: a zero-filled file for a later segment. */
     NAME_KIND_SNAP,  /* snap-<history>-<start>. */
     NAME_KIND_TEMP,  /* An unfinished file. */
 };
@@ -61,17 +61,17 @@ void name_next(char out[VFS_NAME_MAX], uint64_t number);
 void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start);
 
 /*
- * The record whose change is the one atomic switch when a log starts again (reset, installed
- * snapshot). The record is kept in two slots.
+ * The small record that says which files are the log, kept in two slots (slots.h). When a log
+ * starts again (reset, installed snapshot), the write of this record is the one atomic switch.
  *
  * File names carry the history number. A file with another number is left over from a switch that
- * did not happen, or from the state before a switch that did.
+ * did not happen, or from the state before the last switch.
  */
 struct manifest {
-    uint64_t history; /* History number in the names of log and snapshots. */
-    uint64_t first;   /* Number of the log's first segment. */
-    uint64_t top;     /* Highest segment that may hold records; if it is missing, that is damage. */
-    bool clean;       /* The store was closed cleanly, and the log ended at the place below. */
+    uint64_t history;      /* History number in the names of log and snapshots. */
+    uint64_t first;        /* Number of the log's first segment. */
+    uint64_t top;          /* Highest segment that may hold records; its absence is damage. */
+    bool clean;            /* The store was closed cleanly, and the log ended at the place below. */
     uint64_t clean_number; /* Number of the segment in which the log ended. */
     uint64_t clean_offset;
     zxid_t clean_last;

@@ -56,7 +56,7 @@ static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, u
            wire_load_u32(slot + SLOT_CRC_AT) == slot_crc(slot, index, len);
 }
 
-/* Reads a slot. Returns false for a bad slot, and a slot that cannot be read is bad. */
+/* Reads a slot. Returns false for a bad slot; a slot that cannot be read counts as bad. */
 static bool slot_load(const struct vfs *vfs, struct vfs_file *file, enum slots_kind kind,
                       unsigned index, uint8_t out[VFS_BLOCK])
 {
@@ -170,7 +170,8 @@ enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice pa
 
     ASSERT(slots->file && payload.len <= SLOTS_PAYLOAD_MAX);
 
-    /* The slot that is the only one known to hold the newest value is never written first. */
+    /* The slot with the newest value is written last, because the other slot may be bad or older: a
+     * crash during the first write then leaves the only copy intact. */
     unsigned order[SLOTS_COUNT] = {1 - slots->newest, slots->newest};
 
     slots->seq++;
@@ -185,7 +186,7 @@ enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice pa
         enum err err = slot_store(slots, vfs, order[i], bytes);
 
         if (err != ERR_OK) {
-            /* The file has the space already, so a full disk is an I/O error. */
+            /* The file's space is allocated already, so a lack of space is an I/O error here. */
             return ERR_IO;
         }
     }

@@ -71,7 +71,8 @@ void snap_figures(struct store *store)
     store->snap_newest_end = newest ? newest->info.shown.end : 0;
 }
 
-/* Reads head and trailer of a snapshot. ERR_NO_FILES; a bad snapshot is no error. */
+/* Reads head and trailer of a snapshot. A bad snapshot is no error, but marked in `entry`.
+ * ERR_NO_FILES. */
 static enum err entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
 {
     struct snapfile_reader reader;
@@ -163,8 +164,8 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
     return ERR_OK;
 }
 
-/* Sets the marks from which the figures count, roughly, what a replay over the newest snapshot
- * would read. */
+/* Sets snap_records_mark and snap_bytes_mark. From them the figures count, roughly, the records and
+ * bytes that a replay over the newest snapshot would read. */
 static void mark_snapshot(struct store *store, zxid_t start)
 {
     const struct wal *wal = &store->wal;
@@ -209,8 +210,8 @@ struct snap_entry *snap_find(struct store *store, uint64_t history, zxid_t start
     return store->wal.manifest.history == history ? snap_set_find(&store->snaps, start) : NULL;
 }
 
-/* Reads a snapshot without holding a mutex, then notes whether it is good. A snapshot that was read
- * since the store was opened gets a quick check only. */
+/* Returns whether a snapshot is good. Reads it without holding a mutex, then notes the result. A
+ * snapshot that was read since the store was opened gets a quick check only. */
 static bool verify_one(struct store *store, uint64_t history, struct snap_entry before)
 {
     const struct vfs *vfs = &store->options.vfs;
@@ -241,8 +242,9 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
     return err == ERR_OK;
 }
 
-/* Verifies snapshots from the newest on until enough are good. Returns the history at that time and
- * the start of the oldest snapshot to keep; 0 and false when there are not enough. */
+/* Verifies snapshots from the newest on until `snapshots_keep` are good. Returns false when fewer
+ * are good; else true, the history when the search began and the start of the oldest snapshot to
+ * keep. */
 static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_cut)
 {
     struct snap_entry *copy = NULL;
@@ -273,7 +275,7 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
 }
 
 /* Unlinks snapshots that are older than `cut` or bad. Returns how many could not be removed: these
- * are bad from now on, because the log will not reach back to them. */
+ * snapshots count as bad from now on, because the log will not reach back to them. */
 static uint32_t unlink_older(struct store *store, zxid_t cut)
 {
     ASSERT(snap_set_find(&store->snaps, cut));
@@ -292,7 +294,8 @@ static uint32_t unlink_older(struct store *store, zxid_t cut)
     return unremoved;
 }
 
-/* Notes that `bytes` bytes of log, up to `below`, are kept for learners alone; 0: none. */
+/* Notes that `bytes` bytes of log, up to `below`, are kept for learners alone; 0: none. `is_lost`:
+ * this purge removes log that a learner needs. */
 static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is_lost)
 {
     ASSERT((below == 0) == (bytes == 0));
@@ -308,7 +311,7 @@ static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is
 static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
 {
     zxid_t keep = atomic_load(&store->keep);
-    /* Log behind a gap is of no use to the learner. */
+    /* If a part of the log after `keep` is gone, the learner cannot use the rest. */
     bool is_there = keep == 0 || keep >= store->wal.live.base;
     uint64_t bytes = is_there && keep < cut ? wal_purge_bytes(&store->wal, keep, cut) : 0;
     bool keeps = bytes > 0 && may_keep && bytes <= store->options.keep_bytes_max;

@@ -9,7 +9,7 @@
 enum {
     HEAD_MAGIC = 0x4e53425a,    /* "ZBSN" */
     TRAILER_MAGIC = 0x5253425a, /* "ZBSR" */
-    HEAD_BYTES = 48, /* Bytes with the head's checksum; configuration and its checksum follow. */
+    HEAD_BYTES = 48, /* Bytes of head and checksum; configuration and its checksum follow. */
     FRAME_BYTES = 8, /* Bytes of length and checksum before each block. */
     TRAILER_BYTES = 72,
 };

@@ -3,7 +3,8 @@
  * a hash of the whole.
  *
  * Nothing in the file depends on the disk on which it lies, so the file is sent to a learner as it
- * is. The trailer has a fixed length at the end: a quick check reads head and trailer only.
+ * is. The trailer at the end has a fixed length, so a quick check finds it and reads head and
+ * trailer only.
  */
 #ifndef STORAGE_SNAPFILE_H
 #define STORAGE_SNAPFILE_H
@@ -20,7 +21,7 @@ enum {
 
 struct snapfile_info {
     struct store_snap_info shown;
-    uint64_t end_chain; /* Chain value at the end. */
+    uint64_t end_chain; /* Chain value at shown.end. */
     uint8_t cluster[STORE_CLUSTER_LEN];
 };
 
@@ -66,8 +67,8 @@ struct snapfile_reader {
 };
 
 /* Opens a file and checks head, size and trailer. `cached`: reads cached pages, which are safer for
- * a file that was verified than a disk that may have rotted since. ERR_MISSING, ERR_CORRUPT (also
- * when the file cannot be read); on error nothing stays open. */
+ * a file that was verified than a disk that may have rotted since. ERR_MISSING, ERR_NO_FILES,
+ * ERR_CORRUPT (also when the file cannot be read); on error nothing stays open. */
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                        uint32_t record_bytes_max, bool cached);
 
@@ -76,7 +77,8 @@ enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, co
 enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block);
 void snapfile_close(struct snapfile_reader *reader);
 
-/* Reads the whole file from the disk and checks all of it. ERR_MISSING, ERR_CORRUPT. */
+/* Reads the whole file from the disk and checks all of it. ERR_MISSING, ERR_NO_FILES,
+ * ERR_CORRUPT. */
 enum err snapfile_verify(const struct vfs *vfs, const char *name, uint32_t record_bytes_max,
                          struct snapfile_info *ret_info);
 

@@ -99,8 +99,9 @@ static enum err push_all(struct wal *wal, const struct store_op *op)
     return err;
 }
 
-/* Ends a run of appends when there is no room for the append at `at`: the appends before it are
- * made durable, and a snapshot that is being received is dropped with its log. */
+/* Ends a run of appends after wal_reserve has failed with `err` for the append at `at`. Makes the
+ * appends before it durable. If the disk is full, a snapshot that is being received is dropped with
+ * its log. */
 static enum err end_appends(struct store *store, enum err err, size_t at, size_t count,
                             size_t *ret_done)
 {
@@ -152,7 +153,7 @@ static size_t appends_from(struct store_op **ops, size_t count)
     return run;
 }
 
-/* Removes the mark of a clean shutdown before the log differs from the mark. */
+/* Clears the clean-shutdown mark before the log changes. */
 static enum err touch_log(struct store *store)
 {
     enum err err = ERR_OK;

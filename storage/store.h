@@ -27,12 +27,12 @@ enum {
     STORE_FILES_MAX = 16,
 };
 
-/* The identity of this disk, in two slots. It is durable before anything else happens. */
+/* The identity of this disk, kept in two slots. No other operation runs before it is durable. */
 struct store_identity {
     uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while bootstrapping or formatted as a learner. */
     uint32_t member_id;
     uint64_t incarnation; /* Random, made when the directory was formatted; never 0. */
-    bool bootstrapping;   /* Formatted, but in no cluster yet: counts as empty. */
+    bool bootstrapping;   /* Formatted, but in no cluster yet: the disk counts as empty. */
     uint8_t genesis[STORE_GENESIS_MAX]; /* The founding configuration, opaque here. */
     uint32_t genesis_len;
 };
@@ -40,14 +40,14 @@ struct store_identity {
 enum store_verdict {
     STORE_EMPTY,     /* No identity, no log, no snapshot. */
     STORE_CLEAN,     /* Everything verifies. */
-    STORE_TORN_TAIL, /* A crash cut off the last batch before it was durable; it is dropped. */
+    STORE_TORN_TAIL, /* A crash interrupted the write of the last batch, which is dropped. */
     STORE_DAMAGED,   /* Acknowledged data may be missing: quarantine. Nothing was changed. */
 };
 
 struct store_report {
     enum store_verdict verdict;
-    bool quarantined;              /* The durable mark is set. */
-    char reason[STORE_REASON_MAX]; /* Why damaged or quarantined; a sentence for people. */
+    bool quarantined;              /* The durable quarantine mark is set. */
+    char reason[STORE_REASON_MAX]; /* Reason for damage or quarantine; a sentence for people. */
     bool has_identity;
     struct store_identity identity;
     uint32_t promised_epoch; /* 0 when there is no promise. */
@@ -58,14 +58,14 @@ struct store_report {
     zxid_t snap_start;    /* The log is replayed over the snapshot after this zxid. */
     zxid_t snap_end;      /* No request is answered before this zxid is applied. */
     uint64_t snap_digest; /* State digest at snap_end. */
-    zxid_t log_base;      /* The log holds what follows this zxid. */
+    zxid_t log_base;      /* The log holds the records after this zxid. */
     zxid_t log_last;      /* Newest record, or log_base. */
     uint64_t log_chain;   /* Chain value at log_last. */
     zxid_t committed;     /* max(commit watermark in the log, snap_end). */
     uint64_t torn_bytes;  /* Bytes cut off at the tail. */
     bool one_slot_bad;    /* A small durable record had one damaged slot. */
-    bool is_lost;         /* Damaged, and identity or promise cannot be read: a lost disk. It takes
-                             no changes; the replica needs a newly formatted directory. */
+    bool is_lost;         /* Damaged, and identity or promise cannot be read. The store takes no
+                             changes; the replica needs a newly formatted directory. */
 };
 
 struct store_options {
@@ -115,7 +115,7 @@ enum store_op_type {
     STORE_IDENTITY,     /* Write the identity (format, found, join). */
     STORE_QUARANTINE,   /* Set the mark with `reason`. */
     STORE_RELEASE,      /* Clear the mark. */
-    STORE_RESET,        /* Forget log and snapshots: an empty history. Used to refill. */
+    STORE_RESET,        /* Forget log and snapshots; an empty log starts. Used before a refill. */
     STORE_SNAP_BEGIN,   /* Start to receive a snapshot; an unfinished earlier one is dropped. From
                            here to INSTALL, APPENDs go to the log that belongs to the new snapshot
                            (they follow its start); the old log and snapshots stay as they are. */
@@ -131,12 +131,12 @@ struct store_op {
     struct logrec **recs; /* APPEND; references owned by the operation's owner. */
     size_t rec_count;
     zxid_t committed; /* APPEND: commit watermark that the writer knows. */
-    zxid_t zxid;      /* TRUNCATE. */
-    uint32_t epoch;   /* PROMISE. */
+    zxid_t zxid;      /* TRUNCATE: the last record to keep. */
+    uint32_t epoch;   /* PROMISE: the promised epoch. */
     uint32_t leader;
     const struct store_identity *identity; /* IDENTITY. */
     const char *reason;                    /* QUARANTINE. */
-    uint64_t snap_offset;                  /* SNAP_CHUNK; consecutive. */
+    uint64_t snap_offset;                  /* SNAP_CHUNK: offset in the file; consecutive. */
     struct slice snap_bytes;               /* SNAP_CHUNK. */
     /* Error of SNAP_INSTALL; the old state stands. ERR_CORRUPT: the snapshot does not verify, or
      * the staged log does not cover (start, end]. ERR_NO_SPACE: snapshot or log did not fit. */
@@ -149,14 +149,15 @@ struct store_op {
 /* Runs operations in order; neighbouring appends become one batch and one sync. After OK all
  * operations are durable, except those of a refused reception: they are skipped, and the
  * reception's INSTALL reports the refusal. ERR_NO_SPACE: `*ret_done` operations are durable, and
- * the others are untouched; the caller runs the others again later. ERR_NO_FILES: the same, for
- * lack of a descriptor. Any other error: the caller must end the process at once. */
+ * the others are untouched; the caller runs the others again later. ERR_NO_FILES: as with
+ * ERR_NO_SPACE, but a descriptor is lacking. Any other error: the caller must end the process at
+ * once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 enum err store_run_one(struct store *store, struct store_op *op);
 
 /* Makes purges keep the log after `zxid` (0: all of the log), which a learner needs, even if no
- * snapshot here needs it. Valid until the next call. `keep_bytes_max` and a full disk override
- * this: the log is purged all the same, and counted in `keeps_lost`. Any thread; a purge that
+ * snapshot here needs it. Valid until the next call. `keep_bytes_max` and a full disk override the
+ * call: the log is purged all the same, and `keeps_lost` counts the purge. Any thread; a purge that
  * already runs may not see the call. */
 void store_keep(struct store *store, zxid_t zxid);
 
@@ -166,8 +167,8 @@ void store_keep(struct store *store, zxid_t zxid);
  * store_is_low is true until a call succeeds. ERR_NO_FILES is expected as well. */
 enum err store_preallocate(struct store *store);
 
-/* True while there is no next segment because the disk is full: the rest of the current segment is
- * then the reserve. Any thread. */
+/* True while there is no next segment because the disk is full: the space left in the current
+ * segment is then the only reserve. Any thread. */
 bool store_is_low(struct store *store);
 
 /* ---- Snapshots. ---- */
@@ -180,8 +181,8 @@ struct store_snap_info {
     uint64_t digest;      /* State digest at `end`. */
     uint64_t node_count;
     uint64_t file_bytes;
-    /* Hash of its contents, trailer included. Two files with the same id have the same bytes, on
-     * whichever replicas they were written. */
+    /* Hash of the file's contents, trailer included. Two files with the same id have the same
+     * bytes, on whichever replicas they were written. */
     uint64_t id;
     /* History of the local log of the snapshot; with `start` it names the file. */
     uint64_t history;
@@ -257,7 +258,7 @@ struct store_figures {
     uint64_t records_since_snap; /* Appended since the newest snapshot began. */
     uint64_t bytes_since_snap;
     uint64_t syncs;
-    zxid_t log_base;     /* The log holds what follows this zxid. */
+    zxid_t log_base;     /* The log holds the records after this zxid. */
     uint32_t unremoved;  /* Files that a purge could not remove; the next purge tries again. */
     uint64_t kept_bytes; /* Bytes of log that the last purge kept for learners alone. */
     uint64_t keeps_lost; /* How often log was purged although a learner needed it. */

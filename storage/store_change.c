@@ -38,8 +38,8 @@ static enum err format(struct store *store, const struct store_identity *identit
         return err;
     }
     err = record_identity(store, identity);
-    /* A full disk after this point would leave a log open without an identity, so there is no
-     * retry. */
+    /* A full disk here would leave the log open without an identity. So ERR_NO_SPACE, after which
+     * the caller would try again, becomes ERR_IO. */
     return err == ERR_OK || err == ERR_NO_FILES ? err : ERR_IO;
 }
 
@@ -56,9 +56,10 @@ static enum err run_identity(struct store *store, const struct store_op *op)
     return err;
 }
 
-/* Removes snapshots before the log is cut at `zxid`: those that reach beyond the cut log, and those
- * that were given up, since the next opening might find their ends good. ERR_CORRUPT when no
- * snapshot would be left that the log needs: no caller may request such a cut. */
+/* Removes snapshots before the log is cut at `zxid`: those that reach beyond `zxid`, and those that
+ * count as bad. The next opening reads only head and trailer, so it might take a bad snapshot for
+ * good. ERR_CORRUPT when the log needs a snapshot and none would be left: no caller may request
+ * such a cut. */
 static enum err snaps_cut(struct store *store, zxid_t zxid)
 {
     ASSERT(zxid < store->wal.live.last);
@@ -99,7 +100,7 @@ static enum err run_truncate(struct store *store, const struct store_op *op)
     if (op->zxid < wal->live.last) {
         MUTEX_HOLD(&wal->files_mutex);
         err = wal_chain_at(wal, op->zxid, &chain);
-        /* The space comes first: nothing has changed if there is none. */
+        /* The space is reserved first: if there is none, nothing has changed. */
         THEN(err, wal_next_ensure(wal, 0, store->options.segment_bytes));
         THEN(err, wal_mark_clean(wal, false));
         THEN(err, snaps_cut(store, op->zxid));
@@ -111,8 +112,8 @@ static enum err run_truncate(struct store *store, const struct store_op *op)
 static enum err run_reset(struct store *store)
 {
     ASSERT(!store->recv.is_on && !store->wal.is_staging);
-    /* The quarantine mark comes first: a crash from here on must not leave a damaged log without
-     * the mark. */
+    /* The log thread has set the quarantine mark before: a crash from here on must not leave a
+     * damaged log without the mark. */
     ASSERT(!store->is_damaged || store->is_quarantined);
 
     struct wal *wal = &store->wal;
@@ -129,7 +130,8 @@ static enum err run_reset(struct store *store)
     return err;
 }
 
-/* Drops a snapshot that is being received, if the operation cuts or restarts the log. */
+/* Drops a snapshot that is being received, if the operation cuts or restarts the log, or ends the
+ * reception. */
 static enum err drop_received(struct store *store, enum store_op_type type)
 {
     bool ends = type == STORE_TRUNCATE || type == STORE_RESET || type == STORE_SNAP_BEGIN ||

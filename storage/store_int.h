@@ -18,10 +18,10 @@
 #include <stdatomic.h>
 
 struct snap_entry {
-    struct snapfile_info info; /* Of a bad snapshot only the start is known. */
+    struct snapfile_info info; /* If the snapshot is bad, only its start is known. */
     bool is_bad;               /* The snapshot does not verify, or was discarded. */
     bool is_verified;          /* All of it was read and found good since the store was opened. */
-    bool is_checked;           /* All of it was read again before it was sent to a learner. */
+    bool is_checked;           /* All of it was read and verified again, for a learner. */
 };
 
 /* The snapshots of this history, ascending by start. */
@@ -33,7 +33,7 @@ struct snap_set {
 
 /* A snapshot being received, with the log that follows its start (wal.staged). */
 struct snap_recv {
-    bool is_on;            /* From BEGIN to INSTALL, or to the operation that ends it before. */
+    bool is_on;            /* True from BEGIN to INSTALL, or until the reception is dropped. */
     struct vfs_file *file; /* NULL when the reception is refused. */
     uint64_t offset;       /* Where the next chunk goes. */
     uint64_t unsynced;
@@ -62,8 +62,8 @@ struct store {
     struct snap_recv recv;
     struct store_snap_writer *writer; /* The snapshot being written; worker thread. */
     _Atomic zxid_t keep;              /* Learners need the log after this zxid. */
-    /* Where the last purge would have cut without `keep`; 0: it kept nothing for learners. Worker
-     * thread. */
+    /* Where the last purge would have cut without `keep`; 0: that purge kept nothing for learners.
+     * Worker thread. */
     zxid_t kept_below;
 
     /* Guarded by wal.index_mutex. */
@@ -104,8 +104,8 @@ enum err store_recover(struct store *store, struct store_report *report);
 /* Unlinks the files that no manifest, log or set of snapshots knows. */
 enum err leftovers_remove(struct store *store, const struct names *names);
 
-/* Forgets the snapshots of earlier histories and removes every file of them, after a switch to a
- * new history. The caller holds files_mutex. */
+/* Removes every file of earlier histories and resets the figures, after a switch to a new history.
+ * The caller holds files_mutex. */
 enum err restart_tidy(struct store *store);
 
 /* Makes a new manifest, which names no existing file, if the old one is damaged. The caller holds
@@ -125,7 +125,7 @@ enum err receive_chunk(struct store *store, const struct store_op *op);
  * begun, or the reception refused. `first` is the next record, NULL if there is none. */
 enum err receive_stage(struct store *store, const struct logrec *first);
 
-/* Drops what was received. Further parts are ignored; the result of INSTALL is `why`. */
+/* Drops what was received. Further chunks are ignored, and STORE_SNAP_INSTALL reports `why`. */
 enum err receive_refuse(struct store *store, enum err why);
 
 /* Drops the received snapshot and the staged log. */
@@ -134,7 +134,7 @@ enum err receive_install(struct store *store, struct store_op *op);
 
 /* ---- snap_set.c: the caller holds wal.files_mutex, or is the owner. ---- */
 
-/* Replaces a snapshot of the same start. */
+/* Adds a snapshot; replaces a snapshot with the same start. */
 void snap_set_add(struct snap_set *set, const struct snap_entry *entry);
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
 struct snap_entry *snap_set_newest(struct snap_set *set); /* The newest that is not bad, or NULL. */

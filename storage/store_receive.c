@@ -41,9 +41,9 @@ enum err receive_abort(struct store *store)
     return err;
 }
 
-/* Refuses the reception at once. An operation that waited for space would block the operation that
- * frees the space, which is the end of this reception. The sender learns of the refusal from the
- * result of the install. */
+/* Refuses the reception at once. If an operation waited for space instead, it would block the later
+ * operation that ends this reception, and only that operation frees the space. The sender learns of
+ * the refusal from the result of the install. */
 enum err receive_refuse(struct store *store, enum err why)
 {
     ASSERT(store->recv.is_on && why != ERR_OK);
@@ -70,8 +70,8 @@ enum err receive_begin(struct store *store)
     return refuse_if_full(store, err);
 }
 
-/* Writes a chunk. It is synced in bounded pieces, so that the log's own syncs do not wait for the
- * whole snapshot. */
+/* Writes a chunk. The file is synced every SNAPFILE_PIECE bytes, so that the log's own syncs do not
+ * wait for the whole snapshot. */
 static enum err put_chunk(struct store *store, const struct store_op *op)
 {
     const struct vfs_ops *ops = store->options.vfs.ops;

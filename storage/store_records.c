@@ -79,7 +79,7 @@ static enum err manifest_take(struct store *store, struct slice payload)
 }
 
 /* The small records by kind, in the order in which they are opened. `slots`: offset in the store.
- * `decode` answers ERR_CORRUPT when the payload is malformed. */
+ * `decode` returns ERR_CORRUPT when the payload is malformed. */
 static const struct record {
     const char *name;
     size_t slots;
@@ -117,7 +117,7 @@ static enum err record_open(struct store *store, unsigned kind, struct store_rep
         return err;
     }
     report_damage(report, "the file %s is %s", record->name, damage);
-    /* A replica that has lost its promise must not make another. */
+    /* A replica that has lost its promise must not make a new one: the two might conflict. */
     store->is_lost = store->is_lost || kind == SLOTS_IDENTITY || kind == SLOTS_PROMISE;
     return ERR_OK;
 }
@@ -216,8 +216,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* Sets the mark (`reason`) or clears it (NULL). The mark is needed most when its file is missing,
- * so the file is made then. */
+/* Sets the mark (`reason`) or clears it (NULL). If the mark's file is missing, the file is made: a
+ * missing file is damage, and damage needs the mark. */
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);

@@ -86,8 +86,9 @@ static enum err make_durable(struct store *store)
     return err == ERR_OK ? vfs->ops->sync_dir(vfs->ctx) : err;
 }
 
-/* Makes the manifest name the newest segment, which got its name before a crash came. From now on
- * that segment takes records, and without this its loss would not be noticed. */
+/* Makes the manifest name the newest segment, if a crash came after the segment got its name and
+ * before the manifest was written. From now on that segment takes records, and the loss of a
+ * segment above manifest.top would not be noticed. */
 static enum err adopt_tail(struct wal *wal)
 {
     uint64_t number = wal->live.tail->header.number;
@@ -100,7 +101,7 @@ static enum err adopt_tail(struct wal *wal)
     return wal_manifest_write(wal);
 }
 
-/* Makes the changes of an opening for writing: it finishes what a crash interrupted. */
+/* Makes the changes of an opening for writing: finishes what a crash interrupted. */
 static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
 {
     enum err err = ERR_OK;

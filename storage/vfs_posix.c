@@ -241,8 +241,8 @@ enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs)
         return err_of_errno(errno);
     }
 
-    /* The directory is opened again: a position belongs to the open file, so a duplicate would
-     * share it. */
+    /* The directory is opened again, because a duplicated descriptor would share the position of
+     * the listing. */
     int names_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *names = names_fd < 0 ? NULL : fdopendir(names_fd);
 

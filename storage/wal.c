@@ -3,7 +3,7 @@
 /* The space that is left while records are packed into batches and segments. */
 struct room {
     uint64_t left; /* Bytes in the segment from the start of the batch on. */
-    uint64_t raw;  /* Content of the batch being filled; 0: none. */
+    uint64_t raw;  /* Bytes of content of the batch being filled; 0: no batch. */
 };
 
 enum room_step {
@@ -57,7 +57,8 @@ static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
     return max_u64(needed, wal->options->segment_bytes);
 }
 
-/* Packs one more record. Planning and writing share this rule. */
+/* Returns where one more record goes, and takes its bytes off `room`. wal_reserve and wal_push
+ * share this rule. */
 static enum room_step room_add(const struct wal *wal, struct room *room, uint64_t record_len)
 {
     ASSERT(room->raw == 0 || walfmt_framed_len(room->raw) <= room->left);

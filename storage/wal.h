@@ -2,9 +2,9 @@
  * wal.h - the write-ahead log of one replica: segments, their index in memory, and the manifest
  * that names its files.
  *
- * A new segment names the place in an older one where the log continues. So one synced header both
- * extends the log and cuts it: truncation is the same single step as rotation, and no byte that was
- * durable is ever overwritten.
+ * The header of a new segment names the place in an older segment at which the log leaves the older
+ * segment and continues in the new one. So one synced header can extend the log or cut it:
+ * truncation is the same single step as rotation, and no byte that was durable is ever overwritten.
  *
  * Threads: the log thread appends, truncates and restarts; any thread reads; one worker thread
  * preallocates and purges. `index_mutex` guards what readers see and is never held across a system
@@ -36,12 +36,12 @@ struct wal_extent {
 
 struct wal_segment {
     struct vfs_file *file; /* NULL: the segment is idle, and no reader uses it now. */
-    uint32_t refs;         /* References: one of the list or of its taker, and those of readers. */
+    uint32_t refs;         /* One for the list or for wal_log_take's caller; one per reader. */
     /* One of `refs` is the list's reference, which does not keep an idle file open. */
     bool is_listed;
     bool is_idle; /* No longer written to: only readers keep the file open. */
     struct walfmt_header header;
-    uint64_t end; /* Where the log leaves this segment, or where the next batch goes. */
+    uint64_t end; /* Offset where the log leaves this segment, or where the next batch goes. */
     struct wal_extent *extents;
     size_t count;
     size_t cap;
@@ -54,7 +54,7 @@ struct wal_log {
     size_t count;
     size_t cap;
     struct wal_segment *tail; /* Last segment of the list; the log thread's own. */
-    zxid_t base;              /* The log holds what follows this zxid. */
+    zxid_t base;              /* The log holds the records after this zxid. */
     uint64_t base_chain;
     zxid_t last; /* Newest durable record, or `base`. */
     uint64_t last_chain;
@@ -65,14 +65,15 @@ struct wal_log {
     uint64_t bytes_total;
 };
 
-/* The file of a segment that the log no longer knows. */
+/* A file that a purge could not remove. Its segment is no longer in the log. */
 struct wal_stuck {
     uint64_t history;
     uint64_t number;
 };
 
 /* A zero-filled file that will become a segment. It stays open, so that turning it into a segment
- * needs no descriptor: an operation whose files are reserved cannot fail for lack of one. */
+ * needs no descriptor: an operation whose files are reserved cannot fail for lack of a
+ * descriptor. */
 struct wal_next {
     struct vfs_file *file;
     uint64_t bytes;
@@ -117,8 +118,8 @@ void wal_init(struct wal *wal, const struct store_options *options,
               const struct store_identity *identity);
 void wal_release(struct wal *wal);
 
-/* Makes sure that the space for all these records is there and its files are open: an operation is
- * written completely or not at all. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
+/* Makes sure that there is space for all these records and that the files for them are open: an
+ * operation is written completely or not at all. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count);
 
 /* Adds a record to the batch being filled, after wal_reserve; may write full batches. After an
@@ -151,9 +152,10 @@ void wal_segment_push_extent(struct wal_segment *segment, const struct wal_exten
 void wal_log_push(struct wal_log *log, struct wal_segment *take_segment);
 
 /* Takes the segments from `from` up to and without `to` out of the list. Returns them with their
- * references as a NULL-terminated array, which the caller frees. From then on the last reference
- * closes a file, which may be a reader's. Must come before the unlink, so that a reader that does
- * not find the file knows why. The caller holds index_mutex if other threads may read. */
+ * references as a NULL-terminated array, which the caller frees. From then on a file is closed with
+ * its last reference, which may be a reader's. Must come before the unlink: a reader that does not
+ * find a file then knows that the segment has left the log. The caller holds index_mutex if other
+ * threads may read. */
 struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to);
 
 /* Makes a durable batch visible. The caller holds index_mutex if other threads may read. */
@@ -166,8 +168,8 @@ void wal_log_release(struct wal *wal, struct wal_log *log);
 /* The place of a zxid in the log. */
 struct wal_spot {
     size_t segment; /* Index of the segment in which the log would be cut. */
-    size_t keep;    /* Number of its batches that end at or before the zxid. */
-    bool is_inside; /* The zxid may lie inside the batch that follows these. */
+    size_t keep;    /* Number of this segment's batches that end at or before the zxid. */
+    bool is_inside; /* The zxid may lie inside the first batch that is not kept. */
 };
 
 /* Finds the place of `zxid`. ERR_MISSING when `zxid` is not between base and last. The caller holds
@@ -183,7 +185,8 @@ enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes);
 /* Closes the next files and forgets them. */
 void wal_next_release(struct wal *wal);
 
-/* Returns the header of the next segment of `log`, except where that segment continues the log. */
+/* Returns the header of the next segment of `log`. The caller sets prev_number and prev_offset if
+ * the segment continues an older one. */
 struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log *log);
 
 /* Turns the next file into a segment, with a header and, unless `first` is empty, `first` as its
@@ -200,14 +203,14 @@ enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments
 /* Makes wal->manifest durable. */
 enum err wal_manifest_write(struct wal *wal);
 
-/* Continues the log that records go to in a new segment of at least `bytes`. */
+/* Begins a new segment of at least `bytes` bytes for the log that records go to (wal_target). */
 enum err wal_rotate(struct wal *wal, uint64_t bytes);
 
 /* Drops everything after `zxid` from the live log. ERR_MISSING: `zxid` is not in the log. */
 enum err wal_truncate(struct wal *wal, zxid_t zxid);
 
-/* Starts a log of a new history after `base`. Until the switch its files are mere left-overs to the
- * next opening. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
+/* Starts a log of a new history after `base`. Until wal_stage_switch, an opening of the store
+ * removes the files of this log as left-overs. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain);
 
 /* Removes the staged log, if there is one. */
@@ -231,7 +234,7 @@ enum err wal_mark_clean(struct wal *wal, bool clean);
 
 struct wal_found {
     enum store_verdict verdict; /* CLEAN, TORN_TAIL or DAMAGED. */
-    uint64_t torn_from;         /* Offset in the last segment. */
+    uint64_t torn_from;         /* Offset of the torn batch in the last segment. */
     uint64_t torn_to;
 };
 
@@ -242,8 +245,8 @@ bool report_damage(struct store_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Reads the log that wal->manifest names and builds the index. ERR_IO when the directory or a file
- * cannot be opened. A damaged log is a verdict and in the report, not an error, and then the log is
- * not open. */
+ * cannot be opened. Damage is not an error: the verdict and the report state it, and the log is not
+ * open. */
 enum err wal_recover(struct wal *wal, const struct names *names, struct store_report *report,
                      struct wal_found *ret_found);
 
@@ -277,7 +280,7 @@ enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
 /* Returns the place of batch `index` of a segment. */
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index);
 
-/* Returns the length of the longest batch in a file that this replica can have written. */
+/* Returns the bytes that the longest batch of this replica has in a file. */
 uint64_t wal_batch_bytes_max(const struct wal *wal);
 
 enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_max,

@@ -20,8 +20,8 @@ static void header_cut(const struct cut *cut, struct walfmt_header *header)
     header->prev_chain = before ? before->chain : segment->header.prev_chain;
 }
 
-/* Copies the records up to `zxid`, of the batch in which it lies, into wal->raw, as the first batch
- * of the next segment. */
+/* Copies the records up to `zxid` of the batch in which `zxid` lies into wal->raw. They become the
+ * first batch of the next segment. */
 static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
                          const struct walfmt_header *header)
 {

@@ -71,8 +71,8 @@ void wal_segment_idle(struct wal *wal, struct wal_segment *segment)
     }
 }
 
-/* Returns the error of a failed open that had a descriptor. A missing file was removed with its
- * segment (ERR_MISSING), or it is damage (ERR_CORRUPT). */
+/* Returns the error for a segment whose file could not be opened. A missing file was removed with
+ * its segment (ERR_MISSING), or it is damage (ERR_CORRUPT). */
 static enum err judge_missing(struct wal *wal, const struct wal_segment *segment, enum err err)
 {
     if (err != ERR_MISSING) {
@@ -211,7 +211,7 @@ enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_s
     if (log->count == 0 || zxid < log->base || zxid > log->last) {
         return ERR_MISSING;
     }
-    /* Takes the earliest segment that fits, so that an empty one behind it is not kept. */
+    /* Takes the earliest segment that fits, so that an empty segment behind it is not kept. */
     while (at + 1 < log->count && log->segments[at + 1]->header.prev_zxid < zxid) {
         at++;
     }

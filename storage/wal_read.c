@@ -18,8 +18,8 @@ uint64_t wal_batch_bytes_max(const struct wal *wal)
     return walfmt_framed_len(WALFMT_BATCH_HEAD + max_u64(one, many));
 }
 
-/* Reads the next `len` bytes of the batch and appends their content, without the frames, to
- * `bytes`. */
+/* Reads the next `len` bytes of the batch and appends their content, without the checksums of the
+ * sectors, to `bytes`. */
 static enum err load_sectors(const struct wal *wal, struct vfs_file *file,
                              const struct walfmt_place *place, struct buf *bytes, size_t len)
 {
@@ -98,7 +98,7 @@ enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
         return err;
     }
     err = wal_load(wal, segment->file, place, size_max, ret_loaded);
-    /* The segment says that there is a batch here. */
+    /* The index says that there is a batch here, so a zero sector is damage. */
     return err == ERR_MISSING ? ERR_CORRUPT : err;
 }
 
@@ -107,7 +107,7 @@ void wal_loaded_release(struct wal_loaded *loaded)
     buf_release(&loaded->bytes);
 }
 
-/* A batch that a reader has found, and whose segment it keeps. */
+/* A batch that a reader has found. The reader holds a reference to its segment. */
 struct found {
     struct wal_segment *segment; /* A reference. */
     struct walfmt_place place;

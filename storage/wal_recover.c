@@ -103,8 +103,7 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
     return true;
 }
 
-/* Whether a crash at its creation left the segment behind: it is the newest, and was never written.
- */
+/* Whether a crash interrupted the making of this segment: it is the newest, and holds no batch. */
 static bool is_unfinished(const struct wal *wal, const struct name *name, struct vfs_file *file)
 {
     return wal->live.count == 0 && name->number > wal->manifest.top &&
@@ -265,7 +264,7 @@ struct tail {
     uint64_t good_sectors;
     uint64_t good_end;   /* End of the last good sector, in bytes from the batch's start. */
     uint64_t bad_offset; /* Offset in the file of the first bad sector; 0: none. */
-    uint64_t total;      /* Bytes of the batch; 0 when its head is lost. */
+    uint64_t total;      /* Bytes of the batch that begins there; 0 when its head is lost. */
     bool is_readable;
 };
 
@@ -325,8 +324,8 @@ static struct tail tail_read(struct scan *scan, const struct wal_segment *segmen
 }
 
 /* Judges the last segment at its first place without a good batch: the end of the log, a torn
- * batch, or damage. Torn means: each sector from there on is either zero or as that one batch wrote
- * it, and at least one sector of the batch is missing. */
+ * batch, or damage. Torn means that each sector from there on is either zero or was written by one
+ * and the same batch, and that at least one sector of this batch is missing. */
 static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 {
     struct wal *wal = scan->wal;
@@ -355,8 +354,8 @@ static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
     return true;
 }
 
-/* Reads one segment up to the place where the next segment continues it; the last segment up to its
- * end. */
+/* Reads one segment up to the place where the next segment continues the log; the last segment up
+ * to its end. */
 static bool scan_segment(struct scan *scan, size_t index)
 {
     struct wal *wal = scan->wal;

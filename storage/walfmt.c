@@ -141,7 +141,8 @@ static uint32_t stamp_of(const struct walfmt_place *place, uint64_t index, const
     uint32_t seed = seed_of(place->salt, place->offset + index * VFS_SECTOR, place->number);
     uint32_t stamp = crc32c(seed, content, WALFMT_CONTENT);
 
-    /* A written sector must differ from one that was never written. */
+    /* The checksum is never 0: a written sector must differ from a sector that still holds
+     * zeros. */
     return stamp == 0 ? 1 : stamp;
 }
 

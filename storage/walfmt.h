@@ -3,8 +3,8 @@
  *
  * Each sector of a batch ends with a checksum of its own. The checksum is seeded by the segment's
  * salt, the place in the file and the batch number, and is never zero. So after a crash each sector
- * shows whether it was written or still holds the zeros of preallocation. This distinguishes a torn
- * batch, which was never acknowledged, from damage exactly.
+ * shows whether it was written or still holds the zeros of preallocation. These two states
+ * distinguish a torn batch, which was never acknowledged, exactly from damage.
  */
 #ifndef STORAGE_WALFMT_H
 #define STORAGE_WALFMT_H
@@ -15,9 +15,9 @@
 
 enum {
     WALFMT_VERSION = 1,
-    WALFMT_STAMP = 4,                              /* Checksum at the end of each sector. */
+    WALFMT_STAMP = 4,                              /* Bytes of checksum at a sector's end. */
     WALFMT_CONTENT = VFS_SECTOR - WALFMT_STAMP,    /* Bytes of content in a sector. */
-    WALFMT_BLOCK_SECTORS = VFS_BLOCK / VFS_SECTOR, /* Batch sizes are multiples of this. */
+    WALFMT_BLOCK_SECTORS = VFS_BLOCK / VFS_SECTOR, /* A batch has a multiple of so many sectors. */
     WALFMT_BATCH_HEAD = 48,                        /* Bytes of content before the records. */
     WALFMT_RECORD_HEAD = 36,                       /* Bytes before each payload. */
     WALFMT_BATCH_RAW_MAX = 4 * 1024 * 1024, /* Maximum content of a batch with several records. */
@@ -52,7 +52,7 @@ struct walfmt_place {
 struct walfmt_batch {
     uint32_t len;        /* Bytes of all records. */
     uint32_t count;      /* Number of records. */
-    zxid_t durable_upto; /* The log's end when the batch was written: all before it was synced. */
+    zxid_t durable_upto; /* End of the log before this batch; all up to it was synced. */
     uint64_t chain;      /* Chain value at `durable_upto`. */
     zxid_t committed;    /* Commit watermark that the writer knew. */
 };
@@ -86,7 +86,7 @@ void walfmt_batch_put(struct buf *raw, const struct walfmt_place *place,
 void walfmt_batch_end(struct buf *raw, const struct walfmt_place *place,
                       const struct walfmt_batch *batch);
 
-/* Spreads the content over stamped sectors; replaces what `framed` held. */
+/* Spreads the content over sectors, each with its checksum; replaces what `framed` held. */
 void walfmt_frame(struct slice raw, const struct walfmt_place *place, struct buf *framed);
 
 /* Returns the state of one sector; `index` counts sectors from the start of the batch. */
@@ -98,7 +98,7 @@ enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_
 bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *framed,
                     size_t sectors);
 
-/* Decodes the head, which lies whole in the first sector. ERR_CORRUPT. */
+/* Decodes the head of a batch, which lies whole in the first sector. ERR_CORRUPT. */
 enum err walfmt_batch_decode(const uint8_t content[WALFMT_BATCH_HEAD],
                              const struct walfmt_place *place, struct walfmt_batch *ret_batch);
 
