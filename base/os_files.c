@@ -136,7 +136,8 @@ void os_kept_fill(struct os_kept *kept)
 
 /* ---- Small files. ---- */
 
-/* Takes the next part of a path; false when the part is no name: empty, too long, "." or "..". */
+/* Takes the next part of a path; false when the part is empty, too long, "." or "..", or holds a
+ * NUL byte. */
 static bool take_part(struct slice *path, char part[OS_FILE_NAME_MAX + 1])
 {
     const uint8_t *slash = path->len > 0 ? memchr(path->data, '/', path->len) : NULL;
