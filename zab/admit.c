@@ -8,9 +8,9 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
 }
 
 /*
- * Whether the last admission to this seat is long ago. Disks that are swapped again and again must
- * not wear a majority away. The age of the ensemble at the last admission is part of the
- * configuration, so that a new leader respects the limit, too.
+ * Whether the last admission to this seat is at least admit_again_ms ago. Otherwise repeated swaps
+ * of disks could replace a majority of the disks. The age of the ensemble at the last admission is
+ * part of the configuration, so that a new leader respects the limit, too.
  */
 static bool admitted_long_ago(const struct zab *zab, const struct zab_member *member)
 {
@@ -66,8 +66,8 @@ static void propose_admission(struct zab *zab, const struct peer *peer)
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_ADMISSION, .peer = peer->id});
 }
 
-/* Whether no record holds the configuration yet. A configuration that was forced upon a survivor's
- * disk is on no other disk and in no record: its version is a zxid that no record has. */
+/* Whether no CONFIG record holds the configuration yet. 'zabra recover' writes a configuration to
+ * the survivor's disk only, with a version whose counter is 0. No CONFIG record has such a zxid. */
 static bool is_unwritten(const struct zab_config *config)
 {
     return config->version != 0 && zxid_counter(config->version) == 0;
@@ -81,13 +81,13 @@ void admit_tick(struct zab *zab)
         return;
     }
     zab->admit_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    /* A later leader has committed the configuration: this leader cannot commit anything any more.
-     */
+    /* The configuration is newer than this leader's log, so a later leader has committed it: this
+     * leader can commit nothing any more. */
     if (zab->config.committed.version > zab->trail.last) {
         return;
     }
-    /* A quorum of the whole configuration must be connected, apart from the new disk: an unknown
-     * disk is not counted, since its incarnation is not in the configuration. */
+    /* A quorum must be in step without the new disk. An unknown disk is not counted, since its
+     * incarnation is not in the configuration. */
     if (!quorum_has(zab, true, is_present)) {
         return;
     }

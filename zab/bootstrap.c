@@ -34,9 +34,9 @@ static void persist_join(struct zab *zab)
     fx_role(zab);
 }
 
-/* Writes the configuration once all founders have reported that they are empty; the founder with
- * the lowest id does so. A founder that misses the message learns the configuration later from any
- * member. */
+/* Writes the configuration. The founder with the lowest id does so once all founders have reported
+ * that their disks are empty. A founder that misses the CONFIG message learns the configuration
+ * later from any member. */
 static void found(struct zab *zab)
 {
     struct zab_config config = {0};
@@ -89,8 +89,8 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
     struct zab_config config;
 
     if (!zab->bootstrapping) {
-        /* A committed configuration stays committed: it counts as soon as it is known. Otherwise
-         * two of three replicas could each wait for the other to learn the voters. */
+        /* A committed configuration counts as soon as it is known. Otherwise two of three replicas
+         * could each wait for the other to learn which replicas vote. */
         if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
             memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
             (void)config_adopt(zab, msg->bytes);

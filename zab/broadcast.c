@@ -16,7 +16,7 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
 }
 
 /* Whether the whole initial history is delivered here. A leader proposes nothing before that
- * (primary integrity): a request prepared earlier would be prepared against another tree. */
+ * (primary integrity): a request prepared earlier would be prepared against an older tree. */
 static bool has_delivered_history(const struct zab *zab)
 {
     return zab->delivery.last >= zxid_make(zab->lead.epoch, 0);
@@ -49,8 +49,8 @@ zxid_t zab_next_zxid(const struct zab *zab)
     return zab->trail.last + 1;
 }
 
-/* Starts a new epoch when the counter of this epoch is nearly used up. The new epoch begins without
- * help, and no write is refused. */
+/* Starts a new epoch when the counter of this epoch is nearly used up. No operator has to act, and
+ * no write is refused. */
 static void roll_over(struct zab *zab)
 {
     if (is_broadcasting(zab) && zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
@@ -97,8 +97,9 @@ static void send_commit(struct zab *zab, struct peer *peer)
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zab->committed});
 }
 
-/* Sends UPTODATE with the current watermark, not with the acknowledged one: the learner would lose
- * what was committed meanwhile (the TLA+ specification's third finding). */
+/* Sends UPTODATE with the current commit watermark. With the zxid that the learner has
+ * acknowledged, the learner would lose what was committed meanwhile (the TLA+ specification's third
+ * finding). */
 void broadcast_uptodate(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
@@ -115,7 +116,7 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
                                   .commit.zxid = MUTANT(17) ? learner->acked : zab->committed});
 }
 
-/* Removes newly committed proposals from the counts that bound the pipeline. */
+/* Removes the proposals committed since `from` from the counts that bound the pipeline. */
 static void settle_pending(struct zab *zab, zxid_t from)
 {
     ASSERT(from <= zab->committed);
@@ -137,8 +138,8 @@ static void settle_pending(struct zab *zab, zxid_t from)
     ASSERT(zab->lead.pending_count > 0 || zab->lead.pending_bytes == 0);
 }
 
-/* Commits what a quorum has made durable. If that commits a change of the configuration, the new
- * quorum alone counts for what follows. */
+/* Commits what a quorum has made durable. After the commit of a configuration the new quorum alone
+ * decides which further records are committed. */
 static void commit_acked(struct zab *zab)
 {
     bool again = true;
@@ -301,8 +302,9 @@ void confirm_check(struct zab *zab)
     }
 }
 
-/* Asks a learner to confirm the current round (again) when it came in step or lost its connection
- * during the round. Otherwise one lost message would stop all rounds until the next election. */
+/* Sends CONFIRM again to a learner that has not confirmed the current round: the learner may have
+ * come in step during the round, or the message was lost with a connection. Otherwise one lost
+ * message would stop all rounds until the next election. */
 void confirm_ask(struct zab *zab, const struct peer *peer)
 {
     if (is_broadcasting(zab) && zab->lead.round_active && is_in_step(peer) &&

@@ -4,7 +4,7 @@
 #include "base/wire.h"
 
 enum {
-    FORMAT = 3 /* 1 and 2 are older than the age of the ensemble, and were never released. */
+    FORMAT = 3 /* Formats 1 and 2 have no age of the ensemble and were never released. */
 };
 
 enum {

@@ -1,8 +1,9 @@
 /*
  * config.h - the replicated configuration: the voters, by id and incarnation.
  *
- * This configuration alone decides what is a quorum. The incarnation keeps an emptied or swapped
- * disk from voting: such a disk is unknown until a committed change admits it.
+ * This configuration alone decides what is a quorum. A voter's entry is a seat, which names one
+ * disk by its incarnation. The incarnation keeps an emptied or swapped disk from voting: such a
+ * disk is unknown until a committed change admits it to the seat.
  */
 #ifndef ZAB_CONFIG_H
 #define ZAB_CONFIG_H
@@ -23,13 +24,13 @@ enum {
 struct zab_member {
     uint32_t id;              /* 1..ZAB_ID_MAX. */
     bool voter;               /* False for an observer and for an empty seat. */
-    bool empty_seat;          /* A voter's seat without a disk; not counted until it gets one. */
+    bool empty_seat;          /* A seat without a disk; not counted until a disk is admitted. */
     uint64_t incarnation;     /* 0 for observers: any disk may observe. */
     uint64_t admitted_age_ms; /* Age of the ensemble at this disk's admission; 0: founder. */
 };
 
 struct zab_config {
-    zxid_t version; /* zxid of the record that made it; 0: founding configuration. */
+    zxid_t version; /* zxid of the CONFIG record; 0: founding configuration. */
     uint8_t cluster[ZAB_CLUSTER_LEN];
     uint64_t history; /* Random id of this history of the data. */
     uint32_t count;
@@ -52,7 +53,7 @@ uint32_t zab_config_voters(const struct zab_config *config);
 
 /* Turns `config` into the configuration of one survivor, for the case that a majority is lost for
  * good: the survivor alone votes, the other voters' seats are empty, and `history` replaces the old
- * history. `version` must be above all others. */
+ * history. `version` must be above all versions before. */
 void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
                         zxid_t version, uint64_t history);
 

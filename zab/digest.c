@@ -1,10 +1,11 @@
 /*
- * Replicas prove that they are equal. Each replica remembers its state's digest at
- * checkpoints. Learners send their digests with each PONG, and the leader compares them.
+ * Checks that the states of the replicas are equal. Each replica remembers its state's digest at
+ * checkpoints. Learners send their newest digest with each PONG, and the leader compares it.
  */
 #include "zab/zab_int.h"
 
-/* Returns the newest checkpoint, or none: a replica in quarantine reports no state. */
+/* Returns the newest checkpoint. Returns zeros if there is none, or in quarantine, when no state is
+ * reported. */
 struct checkpoint digest_newest(const struct zab *zab)
 {
     if (zab->digests.next == 0 || zab->quarantined) {
@@ -131,8 +132,8 @@ static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_
     }
 }
 
-/* Compares the known digests. A peer's digest that arrives before this replica has applied as much
- * is compared later. */
+/* Compares the known digests of all peers. A peer's digest may arrive before this replica has
+ * applied the log up to that zxid; a later call compares it. */
 void digest_compare(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);

@@ -1,6 +1,6 @@
 /*
  * The end of a role, and phase 0: the election that follows it. Safety does not depend on the
- * election: discovery decides all that matters.
+ * election: phase 1 (discovery) compares the promises and the logs of a quorum again.
  */
 #include "zab/zab_int.h"
 
@@ -47,8 +47,8 @@ static void send_vote(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* Sends vote or role to all peers. At the start of a role this is necessary: peers that took their
- * roles earlier still believe that this replica is looking. */
+/* Sends this replica's vote or role to all connected peers. The start of a role must be sent: peers
+ * that took their roles earlier still believe that this replica is looking. */
 void election_announce(struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -64,8 +64,8 @@ static void broadcast_vote(struct zab *zab)
     zab->election.revote_ms = zab->now_ms + zab->limits.tick_ms;
 }
 
-/* Whether this replica may vote. Votes wait for the disk: what a vote claims of the log must be on
- * the disk. */
+/* Whether this replica may vote. A vote waits until the disk has finished all changes of the old
+ * role, because the log that the vote reports must be on the disk. */
 static bool may_vote(struct zab *zab)
 {
     if (!zab->election.settled && (zab->disk.done == zab->disk.persist_issued || MUTANT(11))) {
@@ -81,11 +81,11 @@ static void election_start(struct zab *zab)
 
     zab->election.round++;
     for_each_peer (peer, zab) {
-        /* The event that made this replica look may have outdated the vote of a settled peer. */
+        /* A vote that reports a role may be older than the event that started this election. */
         if (peer->vote.valid && peer->vote.state != ZAB_LOOKING) {
             peer->vote.valid = false;
         }
-        /* A CEPOCH that was kept from before this replica's previous role is obsolete. */
+        /* A CEPOCH that came during an earlier election is obsolete. */
         peer->learner.early = (struct zab_msg){0};
     }
     vote_initial(zab);
@@ -95,8 +95,9 @@ static void election_start(struct zab *zab)
     election_check(zab);
 }
 
-/* Whether the first candidate is better. Candidates are compared by (zxid, id). The zxid starts
- * with the current epoch, because the log has an EPOCH record for each epoch. */
+/* Whether candidate `id`, whose log ends at `zxid`, is better than `than_id` (0: no candidate). The
+ * higher last zxid wins; if both are equal, the higher id wins. A last zxid contains the current
+ * epoch, because each epoch has an EPOCH record in the log. */
 static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
 {
     if (id == 0) {
@@ -105,9 +106,9 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
     return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
 }
 
-/* Whether a vote for `id` makes sense. A peer must be connected. This replica's own disk must
- * count: it may have been replaced by another one while this replica was away, which this replica
- * may learn only after its vote. */
+/* Whether a vote for `id` makes sense. A peer must be connected. If `id` is this replica, its disk
+ * must be a voter's disk: another disk may have been admitted in its place while this replica was
+ * away, which this replica may learn only after its vote. */
 static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
@@ -139,7 +140,8 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
            vote->candidate == zab->election.candidate;
 }
 
-/* Whether no connected voter names another candidate: then there is no better vote to wait for. */
+/* Whether each connected voter votes for this replica's candidate: then the election need not wait
+ * for a better vote. */
 static bool unanimous(const struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -163,10 +165,11 @@ static void decide(struct zab *zab)
 }
 
 /*
- * Whether a majority of the voters' ids follows that leader, this replica included. Ids are counted
- * and not incarnations: a new or damaged disk may know no configuration, or an old one, and safety
- * does not depend on votes. The leader's own number of voters is used: after one survivor was made
- * to continue alone there are fewer voters than the server list has.
+ * Whether a majority of the voters follows `leader`, this replica included. Voters are counted by
+ * id, not by incarnation: a replica with a new or damaged disk may know no configuration, or an old
+ * one. Safety does not depend on votes. The number of voters is the one that the leader reports, if
+ * any: after 'zabra recover' has made one survivor continue alone, there are fewer voters than the
+ * server list has.
  */
 static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
@@ -186,8 +189,8 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
     return named > (leader->vote.voters != 0 ? leader->vote.voters : voters) / 2;
 }
 
-/* Follows a peer that reports itself as the leader if a quorum (with this replica) follows that
- * peer. */
+/* Follows a peer that reports itself as the leader if a majority (with this replica) follows that
+ * peer. Returns true when there is such a peer. */
 static bool check_settled(struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -212,9 +215,9 @@ static bool is_looking_voter(const struct peer *peer)
 }
 
 /*
- * Weighs the votes of the peers, including votes from before this replica was looking. This replica
- * joins the latest round with a fresh vote, and votes for the best candidate there. Returns true
- * when its vote has changed.
+ * Weighs the votes of the peers that are looking, including votes from before this replica was
+ * looking. If a peer is in a later round, this replica joins that round and first votes for itself
+ * again. Then it votes for the best candidate of the round. Returns true when its vote has changed.
  */
 static bool weigh_votes(struct zab *zab)
 {
@@ -299,7 +302,8 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_v
         }
         return;
     }
-    /* A peer in an earlier round gets our vote; election_check weighs the votes of the others. */
+    /* A peer in an earlier round gets this replica's vote and joins the later round. election_check
+     * weighs all other votes. */
     if (may_vote(zab) && vote->state == ZAB_LOOKING && vote->round < zab->election.round) {
         send_vote(zab, peer);
     }
@@ -314,8 +318,8 @@ void election_greet(struct zab *zab, struct peer *peer)
     election_check(zab);
 }
 
-/* Marks the votes so far as stale. A leader that falls silent later has left behind the vote by
- * which it was elected, and that vote must not count in the next election. */
+/* Marks all votes so far as stale. The vote that elected a leader stays stored while it leads. If
+ * the leader falls silent, that vote must not count in the next election. */
 void election_mark_votes_stale(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);
@@ -338,8 +342,8 @@ void election_tick(struct zab *zab)
         return;
     }
     PROBE("zab.revote");
-    /* If this replica has no candidate, it may have become allowed to be one itself. Votes that
-     * were lost are sent again. */
+    /* A replica that has no candidate may have become a possible candidate itself. The vote is sent
+     * again because messages may have been lost. */
     if (zab->election.candidate == 0) {
         vote_initial(zab);
     }
@@ -353,7 +357,7 @@ uint64_t election_wake_ms(const struct zab *zab)
         zab->election.settled ? zab->election.revote_ms : zab->now_ms + zab->limits.tick_ms;
 
     if (!zab->election.started) {
-        return zab->now_ms; /* A single voter waits for no message. */
+        return zab->now_ms; /* A single voter gets no message: a TICK must start its election. */
     }
     if (zab->election.finalize_ms != 0) {
         wake_ms = min_u64(wake_ms, zab->election.finalize_ms);

@@ -59,8 +59,8 @@ void follow_leave(struct zab *zab)
     follow_snap_abort(zab);
 }
 
-/* Leaves the chosen leader when its vote shows that it follows another leader, or is still looking
- * in a later round. */
+/* Leaves the chosen leader when that peer's vote shows that the peer does not lead: it follows
+ * another leader, or is looking in a later round. */
 void follow_on_vote(struct zab *zab, const struct peer *peer)
 {
     ASSERT(in_dialogue(zab));
@@ -76,8 +76,8 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
 
 /* ---- Discovery. ---- */
 
-/* Outlines the newest epochs of the log. If there are more, the record before them is sent as the
- * base. */
+/* Outlines the newest ZAB_RANGES_MAX epochs of the log. If the log has more epochs, the last record
+ * before the outlined ones is sent as the base. */
 static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
 {
     uint32_t count = (uint32_t)trail->epochs.count;
@@ -95,8 +95,9 @@ static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
     ASSERT(msg->base <= trail->last);
 }
 
-/* Outlines the log that the leader's stream may continue. If a whole snapshot is here, that is the
- * snapshot's log: all records between its start and end are committed, so each leader has them. */
+/* Outlines the log that the leader's stream may continue: the staged log if the file of a snapshot
+ * is complete here, else this replica's own log. The staged log ends before the snapshot's end, so
+ * all its records are committed, and each leader has them. */
 static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoch *msg)
 {
     if (zab->partial.is_whole) {
@@ -143,13 +144,13 @@ static void promise(struct zab *zab)
         }
         return;
     }
-    /* The ACKEPOCH counts again only for the leader to which this epoch was promised. */
+    /* Promised before: the ACKEPOCH counts only for the leader to which the epoch was promised. */
     PROBE("zab.epoch_promised_before");
     follow->counted = zab->promise.leader == follow->leader || MUTANT(14);
     send_ackepoch(zab);
 }
 
-/* Makes a new disk a member of the cluster that it has found. A quorum has reported that cluster.
+/* Makes a new disk a member of the leader's cluster. A majority of the voters follows that leader.
  */
 static void join(struct zab *zab, struct slice bytes)
 {
@@ -233,8 +234,8 @@ static void send_pong(struct zab *zab, uint64_t round)
 static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
 {
     if (zab->follow.phase == FOLLOW_SERVE) {
-        /* The state is fresh if it has what was committed at the last PING; a connection alone is
-         * not enough. */
+        /* The state is fresh if it has all that was committed at the previous PING. PINGs alone do
+         * not prove this. */
         if (zab->delivery.last >= zab->follow.ping_commit) {
             zab->heard_ms = zab->now_ms;
         }
@@ -246,7 +247,7 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
 }
 
 /* Reports at once, not with the next PONG, that the disk is nearly full or has space again: the
- * rest of the segment could be used up before the next PONG. */
+ * free part of the log segment could be used up before the next PONG. */
 void follow_tell_space(struct zab *zab)
 {
     if (is_learner(zab) && zab->follow.phase > FOLLOW_CEPOCH) {

@@ -2,13 +2,14 @@
  * Phase 2 on the learner's side, when the logs have nothing in common: a snapshot is received.
  *
  * The snapshot comes with the log that makes its state consistent, (start, end]. Both are staged,
- * and one switch on disk puts both in place. Until the switch the old log stands, in memory too.
- * The staged data outlasts the dialogue: a part of the file can be continued by a leader that has
- * the same file, a whole file by any leader whose log reaches back to the end of the staged log.
+ * and one switch on disk (SNAP_INSTALL) puts both in place. Until the switch the old log stands, in
+ * memory too. The staged data outlasts the dialogue. A leader that has the same snapshot file can
+ * continue an incomplete file. If the file is whole, any leader whose log reaches back to the end
+ * of the staged log can continue that log.
  */
 #include "zab/zab_int.h"
 
-/* Begins a reception without any part of a snapshot. */
+/* Begins to receive a snapshot from its first byte. */
 static void begin(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_SNAP);
@@ -28,7 +29,7 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.phase = FOLLOW_SNAP;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
-        begin(zab); /* The leader no longer has the log that follows the whole snapshot here. */
+        begin(zab); /* The leader no longer has the log that continues the whole snapshot here. */
     }
 }
 
@@ -243,8 +244,8 @@ void follow_snap_abort(struct zab *zab)
     follow->staged_used = false;
 }
 
-/* Continues the log of a snapshot whose file is whole: the leader's log continues what has arrived
- * of the snapshot's log. */
+/* Continues the staged log of a snapshot whose file is whole. The leader sends the records after
+ * the end of that log. */
 void follow_snap_continue(struct zab *zab, zxid_t common)
 {
     struct following *follow = &zab->follow;
@@ -270,15 +271,15 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
     zab->partial = (struct partial){0};
 }
 
-/* Requests the state that belongs to the log as it is now. */
+/* Requests that the host load the state at `start`, the base of the log as it is now. */
 static void load_state(struct zab *zab, zxid_t start)
 {
     ASSERT(!zab->restore.missed || zab->restore.under_way == 1);
 
-    zab->digests = (struct checkpoints){0}; /* Old digests would accuse the new state. */
+    zab->digests = (struct checkpoints){0}; /* Digests of the old state must not be sent. */
     zab->restore.start = start;
     if (zab->restore.missed) {
-        zab->restore.missed = false; /* This request replaces the one that failed. */
+        zab->restore.missed = false; /* This load replaces the load that failed. */
     } else {
         zab->restore.under_way++;
     }
@@ -292,8 +293,8 @@ static void halt_without_state(struct zab *zab)
                                      .zxid = zab->restore.start});
 }
 
-/* Puts the new log in place, and requests its state, after the switch on disk is done. This happens
- * whatever this replica's role is by now. */
+/* Handles the completion of the switch on disk, in any role: puts the new log in place and requests
+ * its state. */
 void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
@@ -345,7 +346,7 @@ void follow_reset_done(struct zab *zab)
     fx_role(zab);
 }
 
-/* Whether another switch of the log is on its way to the disk. */
+/* Whether another reset or install of the log is on its way to the disk. */
 static bool is_switch_pending(const struct zab *zab)
 {
     for (uint32_t i = 0; i < zab->disk.change_count; i++) {
@@ -362,8 +363,8 @@ void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
 {
     ASSERT(zab->restore.under_way > 0 && !zab->restore.missed);
 
-    /* A second reset or install may have been done before the first state was loaded. The state
-     * that was loaded, if any, is then not necessarily the state of the current log. */
+    /* A second reset or install may have been done before the first state was loaded. Then this
+     * answer may be about the state of an older log, and only the last answer counts. */
     if (zab->restore.under_way > 1) {
         PROBE("zab.restored_again");
         zab->restore.under_way--;
@@ -381,8 +382,8 @@ void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
     zab->delivery.last = restored->start;
     zab->delivery.chain = restored->start_chain;
     zab->delivery.fuzzy_end = restored->end;
-    /* The state may belong to an earlier dialogue while a further install is on its way to the
-     * disk: resume only when the disk has finished. */
+    /* The state may belong to an earlier dialogue, while a new install is on its way to the disk:
+     * resume only when the disk has finished. */
     if (is_learner(zab) && zab->follow.phase == FOLLOW_CUT &&
         zab->disk.done >= zab->follow.wait_token) {
         follow_resume(zab);

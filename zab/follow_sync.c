@@ -38,7 +38,7 @@ static void cut_back(struct zab *zab, zxid_t common)
 
     /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
-        /* R6: never obey this SYNC. A quorum has lost committed data. */
+        /* Rule 6 (README.md): never obey this SYNC. A quorum has lost committed data. */
         fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_COMMITTED_LOST,
                                          .peer = zab->follow.leader,
                                          .zxid = common,
@@ -77,7 +77,7 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
         follow_snap_continue(zab, sync->common);
         return;
     }
-    follow_snap_forget(zab); /* From now on records are for this replica's own log. */
+    follow_snap_forget(zab); /* From now on records belong to this replica's own log. */
     if (zab->quarantined) {
         begin_refill(zab, sync->common);
     } else if (!trail_has(&zab->trail, sync->common)) {
@@ -284,16 +284,16 @@ static void ack_newer(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
 }
 
 /*
- * Ends quarantine when the refilled log is sound: it holds all that the leader's log held when the
- * refill began. What this disk acknowledged in the same epoch, before it was damaged, must be there
- * again before the disk counts.
+ * Ends quarantine once the refilled log holds all that the leader's log held when the refill began.
+ * Before the damage this disk may have acknowledged records of the same epoch, and it may count
+ * again only when it has those records.
  */
 static void release_refilled(struct zab *zab, zxid_t durable)
 {
     struct following *follow = &zab->follow;
 
     if (durable < follow->target) {
-        ack_newer(zab, ZAB_SYNC_ACK, durable); /* The acknowledgement keeps the stream going. */
+        ack_newer(zab, ZAB_SYNC_ACK, durable); /* This makes room in the leader's window. */
     } else if (!follow->release_sent) {
         PROBE("zab.refilled");
         follow->release_sent = true;

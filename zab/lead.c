@@ -1,5 +1,5 @@
-/* Phase 1 on the leader's side: a new epoch that a quorum has promised, and the log of each
- * learner. */
+/* Phase 1 on the leader's side: a new epoch that a quorum has promised, and the outline of each
+ * learner's log. */
 #include "zab/zab_int.h"
 
 void learner_reset(struct zab *zab, struct peer *peer)
@@ -15,8 +15,8 @@ void learner_reset(struct zab *zab, struct peer *peer)
     *learner = (struct learner){.flight = flight};
 }
 
-/* Takes the CEPOCHs that came early: a follower that decided a moment before this leader has sent
- * its promise already. */
+/* Handles the CEPOCHs that came before this replica led: a follower whose election ended a moment
+ * earlier has sent its promise already. */
 static void take_early(struct zab *zab)
 {
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
@@ -102,8 +102,8 @@ static void send_newepoch(struct zab *zab, struct peer *peer)
         (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&zab->config.bytes)});
 }
 
-/* Chooses the new epoch once a quorum has sent its promises. The new epoch is above all promises,
- * and this replica promises it first. */
+/* Chooses the new epoch once a quorum has sent its promises. The new epoch is above all of them,
+ * and this replica promises it before any learner does. */
 static void choose_epoch(struct zab *zab)
 {
     uint32_t highest = zab->promise.epoch;
@@ -144,8 +144,9 @@ static void announce_epoch(struct zab *zab)
 }
 
 /*
- * Establishes the epoch. Its initial history is this replica's log, and the start of the epoch is
- * itself a record of this log. Followers get that record as NEWLEADER.
+ * Establishes the epoch. The initial history of the epoch is this replica's log. An EPOCH record,
+ * which is appended to this log, marks the start of the epoch. Learners get the EPOCH record as
+ * NEWLEADER.
  */
 static void establish(struct zab *zab)
 {
@@ -211,8 +212,9 @@ void lead_on_persisted(struct zab *zab)
 
 /* ---- Messages of learners. ---- */
 
-/* Starts a higher epoch for a voter that has promised more than this leader's epoch: it can come
- * back only in a higher epoch, because a promise outlives its candidate. */
+/* Starts an election for an epoch above `promised`, which a learner has promised to another
+ * candidate. This happens at most once per REDISCOVER_MS. The promise is durable, even if the
+ * candidate never led, so the learner refuses all leaders of lower epochs. */
 static void rediscover(struct zab *zab, uint32_t promised)
 {
     ASSERT(promised > zab->lead.epoch);
@@ -240,8 +242,8 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
     return false;
 }
 
-/* Sends EXCLUDE to a learner. The message names the dialogue that it answers, because the CEPOCH
- * may have been on its way for long. */
+/* Sends EXCLUDE to a learner. The message carries the dialogue of the CEPOCH that it answers. If
+ * that CEPOCH was delayed, the learner may be in a later dialogue, and then ignores the message. */
 static void tell_excluded(struct zab *zab, const struct peer *peer, uint32_t dialogue,
                           uint32_t flags)
 {
@@ -311,7 +313,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
     /* A learner that had promised this epoch before this dialogue may cut back its log without a
-     * new promise. So what this log has of earlier epochs does not count as acknowledged. */
+     * new promise. A log that ends in an earlier epoch may become shorter in this way, so it does
+     * not count as acknowledged. */
     if (learner->counted &&
         (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->last);
@@ -366,8 +369,7 @@ static void on_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 {
     struct learner *learner = &peer->learner;
 
-    /* An ACK can come only after ACK_NEWLEADER: the two are different types, and messages keep
-     * their order. */
+    /* A learner sends ACK only after ACK_NEWLEADER, and messages keep their order. */
     if (learner->stage != LEARNER_SYNCED || zxid > learner->sent || zxid < learner->acked) {
         fx_disconnect(zab, peer->id);
         return;
@@ -431,8 +433,8 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     if (msg->type == ZAB_ACKEPOCH) {
         on_ackepoch(zab, peer, msg);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
-        /* Takes the payload here so that the payloads of a quorum are known before this leader
-         * serves. */
+        /* Reports the payload first, so that the host has the payloads of a quorum before this
+         * leader serves. */
         fx_ping_payload(zab, peer->id, msg->ack.payload);
         on_ack_newleader(zab, peer, msg);
     } else if (msg->type == ZAB_ACK) {

@@ -1,13 +1,13 @@
 /*
- * The log that learners still need. A learner that is being brought in step reads the leader's log
- * from a fixed place on: the snapshot's start, or the end of its own log. If the log is purged
- * beyond that place, all that the learner has received is useless. So the leader reports the oldest
- * such place to its host, from the decision how to synchronise until the learner no longer needs
- * the disk. The place is kept for a while after the learner's connection is lost, since the learner
- * will come back.
+ * The log that learners still need. A learner that is being brought in step receives the leader's
+ * log from a fixed zxid on: the snapshot's start, or the last common zxid of the two logs. If the
+ * log after that zxid is purged, all that the learner has received is useless. So the leader
+ * reports the oldest such zxid to its host (zab_keep), from the decision how to synchronise until
+ * the records that the learner lacks are all in memory. The zxid stays reported for a while after
+ * the learner's connection is lost, since the learner will come back.
  *
- * For a learner without progress the log is not kept any longer. The host decides how many bytes of
- * log may be kept.
+ * After REFILL_STALL_TICKS without progress the log is no longer kept for a learner. The host
+ * decides how many bytes of log may be kept.
  */
 #include "zab/zab_int.h"
 
@@ -28,9 +28,9 @@ void keep_begin(struct zab *zab, struct peer *peer, struct keep keep)
 
 void keep_peer_down(struct peer *peer)
 {
-    peer->refill_stalled = false; /* Its absence is reported instead. */
+    peer->refill_stalled = false; /* The status reports its absence instead. */
     if (MUTANT(44) && peer->learner.stage == LEARNER_SYNCED) {
-        keep_end(peer); /* The log is not kept, as for a learner in step. */
+        keep_end(peer); /* Mutant: no log is kept for a learner that was in step. */
     }
 }
 
@@ -116,8 +116,8 @@ void keep_on_purged(struct zab *zab)
     }
 }
 
-/* Stops keeping log for all learners. Called only when another replica leads: a leader that begins
- * a new epoch finds its learners where they were. */
+/* Stops keeping log for all learners. Called only when another replica leads: if this replica leads
+ * the next epoch too, its learners continue where they were. */
 void keep_clear(struct zab *zab)
 {
     for_each_peer (peer, zab) {

@@ -1,10 +1,11 @@
-/* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot on its way. */
+/* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot is sent. */
 #include "zab/zab_int.h"
 
 /* ---- Pace: refills must not delay commits. ---- */
 
-/* Whether a chunk may be read now. All learners share the leader's disk and network. Before
- * broadcast there is no commit to delay, and the quorum may lack this learner. */
+/* Whether refill_rate allows to read a chunk now. All learners share this rate, because they share
+ * the leader's disk and network. Before broadcast the rate does not apply: there is no commit to
+ * delay, and the quorum may need this learner. */
 static bool refill_may_go(const struct zab *zab)
 {
     return zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST ||
@@ -16,14 +17,14 @@ static void refill_goes(struct zab *zab, uint64_t bytes)
     uint64_t from_ms = zab->now_ms > REFILL_BURST_MS ? zab->now_ms - REFILL_BURST_MS : 0;
 
     if (zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST) {
-        return; /* A chunk that was not held back does not delay later chunks. */
+        return; /* Without a limit a chunk does not delay later chunks. */
     }
     zab->lead.refill_due_us = max_u64(zab->lead.refill_due_us, from_ms * 1000) +
                               bytes * 1000000 / zab->limits.refill_rate;
 }
 
-/* Measures the round trip without a queue. Heartbeats wait behind chunks, so the shortest round
- * trip counts. */
+/* Notes the shortest round trip. Heartbeats wait behind chunks, so longer round trips include time
+ * in a queue. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms)
 {
     uint64_t trip_ms = zab->now_ms - since_ms;
@@ -35,9 +36,9 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
     }
 }
 
-/* Starts to time a chunk, by which the window is adapted. On the learner's own connection
- * heartbeats wait behind the chunks in flight. So the window allows only as many chunks as the
- * connection and the learner's disk take in a moment, besides the round trip. */
+/* Starts to time a chunk if no chunk is being timed; window_acked adapts the window to its delay.
+ * On the learner's connection heartbeats wait behind the chunks in flight. So the window holds only
+ * as many chunks as connection and disk take in about SNAP_DELAY_MS, besides the round trip. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
     ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
@@ -92,7 +93,7 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
                                 .id = learner->snap.id};
 }
 
-/* Sends chunks to the learners in turn, beginning with the learner after the one served last. */
+/* Reads chunks for the learners in turn, beginning with the learner after the one served last. */
 void snap_pump(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -138,7 +139,7 @@ void snap_begin(struct zab *zab, struct peer *peer)
     snap_fetch(zab, peer);
 }
 
-/* Moves the learner's place in the stream to the snapshot's start once the snapshot is sent. */
+/* Begins the stream of records at the snapshot's start, once all of the snapshot is sent. */
 static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
 {
     struct learner *learner = &peer->learner;
@@ -169,7 +170,7 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
 
     ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     if (piece->is_last) {
-        /* A configuration that is older than the snapshot's start is in no record that follows. */
+        /* The records that follow do not hold a configuration older than the snapshot's start. */
         config_tell(zab, peer, 0);
     }
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SNAP_CHUNK, .snap_chunk = chunk});

@@ -1,7 +1,8 @@
 /*
  * Phase 2 on the leader's side. Synchronisation and broadcast are one stream: the leader's log in
- * order, from the last common record on. A learner's queue is a position in that log. The record
- * that starts the epoch is sent as NEWLEADER, and each record after it is a PROPOSE.
+ * order, from the last common record on. A learner has no queue of its own, only a position in that
+ * log (`sent`). The EPOCH record of the leader's epoch is sent as NEWLEADER, and each record after
+ * it is a PROPOSE.
  */
 #include "zab/zab_int.h"
 
@@ -107,7 +108,8 @@ static void fetch_for(struct zab *zab, struct peer *peer)
     peer->learner.fetch_token = fx_fetch(zab, peer->learner.sent);
 }
 
-/* Sends records once the epoch's start is durable here. */
+/* Sends the records that the learner lacks, as far as its window has room, once the EPOCH record of
+ * this epoch is durable here. */
 void sync_pump(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
@@ -147,8 +149,8 @@ void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SYNC, .sync = sync});
 }
 
-/* Begins a DIFF (with TRUNC when the learner has more). The outlines of both logs alone decide
- * this. */
+/* Begins a DIFF after `common` (with TRUNC when the learner's log has more). `common` follows from
+ * the outlines of both logs alone. */
 static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 {
     ASSERT(trail_has(&zab->trail, common));
@@ -175,7 +177,7 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 }
 
 /*
- * Decides how to bring a learner in step and fixes the learner's place in the stream at once. So
+ * Decides how to bring a learner in step and fixes the learner's position in the stream at once. So
  * records that are appended later reach the learner in order, without a gap and without a
  * duplicate.
  */

@@ -1,4 +1,5 @@
-/* What a leader checks in each step: heartbeats, its seat, when to give up or to hand over. */
+/* What a leader checks in each step: heartbeats, whether its disk is still a voter, and when to
+ * give up or to hand over. */
 #include "zab/zab_int.h"
 
 static bool heard_lately(const struct zab *zab, const struct peer *peer)
@@ -9,7 +10,8 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
            zab->now_ms - peer->learner.heard_ms < limit_ms;
 }
 
-/* Whether some voter is in step: it has all records, so it can take over without delay. */
+/* Whether some voter has all records, and disk space if this leader's disk is nearly full: such a
+ * voter can take over without delay. */
 static bool successor_ready(const struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -40,8 +42,8 @@ static void space_tick(struct zab *zab)
     }
 }
 
-/* Hands over when this leader's disk hangs: it makes no durable progress while the others commit.
- */
+/* Ends the role when this leader's disk hangs: for sync_limit ticks the disk has made no record
+ * durable while the other replicas commit. */
 static void disk_tick(struct zab *zab)
 {
     if (zab->trail.durable != zab->lead.durable_seen || zab->trail.durable >= zab->committed) {
@@ -70,12 +72,13 @@ static void resign_tick(struct zab *zab)
 }
 
 /*
- * Leaves when another disk has this replica's seat. A record of an earlier leader may have admitted
- * that disk. As long as that record is not known to be committed, this disk counts as well: it can
- * be elected, and commits the loss of its own seat. From then on it is an unknown disk, and no
- * leader admits its own disk, so it leaves in the same step. The learners in step get the commit
- * before RESIGN. If the commit is lost, the majority that made it has the record in its log, and
- * this disk sends the configuration to each peer whose vote names an older one.
+ * Ends the role when another disk has this replica's seat. A record of an earlier leader may have
+ * admitted the other disk. While that record is not known to be committed, this replica's disk
+ * counts as well: this replica can be elected, and then commits the loss of its own seat. After the
+ * commit its disk is unknown, and a leader cannot admit its own disk, so the role ends in the same
+ * step. The learners in step get the commit before RESIGN. If the commit is lost, a majority has
+ * the record in its log, and this replica sends the configuration to each peer whose vote names an
+ * older one.
  */
 static void seat_tick(struct zab *zab)
 {
@@ -122,8 +125,7 @@ void lead_tick(struct zab *zab)
         snap_pump(zab);
         keep_tick(zab);
     }
-    /* Each check may end the role, and votes that were already here may begin a new role at once.
-     */
+    /* Each check may end the role, and votes that have come before may begin a new role at once. */
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && is_broadcasting(zab); i++) {
         checks[i](zab);
     }

@@ -1,6 +1,6 @@
 /*
  * The log of this replica as the core treats it: which records enter it, which of them are
- * committed, and which are delivered. Only this file hands records to the host.
+ * committed, and which are delivered. Only this file delivers records to the host.
  */
 #include "zab/zab_int.h"
 
@@ -18,8 +18,7 @@ zxid_t reported_last_zxid(const struct zab *zab)
     return zab->quarantined ? 0 : zab->trail.durable;
 }
 
-/* Appends a record, in memory now and on disk by the effect's token. All records enter the log
- * here. */
+/* Appends a record in memory and requests its append on disk. All records enter this log here. */
 void log_append(struct zab *zab, struct logrec *take_rec)
 {
     ASSERT(zab->state != ZAB_LOOKING);
@@ -37,7 +36,7 @@ void log_append(struct zab *zab, struct logrec *take_rec)
     logrec_unref(take_rec);
 }
 
-/* Forgets what depended on records beyond `zxid`. */
+/* Forgets a pending configuration whose record is after `zxid`. */
 void log_outline_cut(struct zab *zab, zxid_t zxid)
 {
     if (zab->config.has_pending && zab->config.pending.version > zxid && !MUTANT(39)) {
@@ -82,8 +81,8 @@ static void deliver_one(struct zab *zab, struct logrec *rec)
 }
 
 /*
- * Whether records may be delivered. A learner that has not made EPOCH(e') durable may
- * still have a divergent tail, so a COMMIT of e' says nothing yet about the records in its log.
+ * Whether records may be delivered. A learner that has not made EPOCH(e') durable may still have a
+ * divergent tail, so a COMMIT of epoch e' says nothing yet about the records in its log.
  */
 bool may_deliver(const struct zab *zab)
 {

@@ -7,7 +7,7 @@
 enum {
     SCALARS_BYTES_MAX = 160, /* All scalar fields together. */
     CONFIG_BYTES_MAX = 4096, /* An encoded configuration. */
-    REC_HEAD_BYTES = 32,     /* A record's coordinates before its payload. */
+    REC_HEAD_BYTES = 32,     /* A record's fields before its payload. */
     RANGE_BYTES = 12,
 };
 

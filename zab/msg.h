@@ -21,7 +21,7 @@ enum zab_msg_type {
     ZAB_VOTE = 1,           /* Phase 0, any to any. */
     ZAB_CEPOCH = 2,         /* Phase 1, learner to leader: newest promise. */
     ZAB_NEWEPOCH = 3,       /* Leader to learner. */
-    ZAB_ACKEPOCH = 4,       /* Learner to leader: its log in outline. */
+    ZAB_ACKEPOCH = 4,       /* Learner to leader: the outline of its log. */
     ZAB_SYNC = 5,           /* Phase 2, leader to learner: cut back to zxid, then records follow. */
     ZAB_SNAP_CHUNK = 6,     /* A piece of a snapshot. */
     ZAB_SNAP_ACK = 7,       /* The piece is durable; flow control. */
@@ -40,22 +40,22 @@ enum zab_msg_type {
     ZAB_READ_REPLY = 20,    /* Leader to learner: wait for this zxid. */
     ZAB_FORWARD = 21,       /* Learner to leader: a client's write; opaque here. */
     ZAB_FORWARD_REPLY = 22, /* Leader to learner: the write is refused and why; opaque here. */
-    ZAB_RESIGN = 23,        /* Leader to learners: elect another one now. */
+    ZAB_RESIGN = 23,        /* Leader to learners: elect another leader now. */
     ZAB_EXCLUDE = 24,       /* Leader to learner: do not take part; `flags` say why. */
-    ZAB_CONFIG = 25,        /* A committed configuration, to founders and to replicas behind. */
+    ZAB_CONFIG = 25,        /* A committed configuration, for replicas that lack it. */
 };
 
-/* Flags of VOTE, CEPOCH, ACKEPOCH, PONG. */
+/* Flags of VOTE, CEPOCH, ACKEPOCH and PONG, unless another message is named. */
 enum {
     ZAB_FLAG_ELIGIBLE = 1U << 0,    /* May be elected and counted. */
     ZAB_FLAG_COUNTED = 1U << 1,     /* ACKEPOCH counts towards the quorum. */
     ZAB_FLAG_QUARANTINE = 1U << 2,  /* Storage is damaged: a refill is needed. */
     ZAB_FLAG_LOW_SPACE = 1U << 3,   /* Disk nearly full. */
-    ZAB_FLAG_SNAP_LAST = 1U << 4,   /* Last chunk of a snapshot. */
+    ZAB_FLAG_SNAP_LAST = 1U << 4,   /* SNAP_CHUNK: last chunk of the snapshot. */
     ZAB_FLAG_SNAP = 1U << 5,        /* SYNC: a snapshot follows. */
     ZAB_FLAG_DIVERGED = 1U << 7,    /* EXCLUDE: the learner's digest is in the minority. */
     ZAB_FLAG_ROLLED_BACK = 1U << 8, /* EXCLUDE: the learner's disk lacks what it acknowledged. */
-    ZAB_FLAG_NO_MAJORITY = 1U << 9, /* EXCLUDE: no majority of states is equal at `zxid`: stop. */
+    ZAB_FLAG_NO_MAJORITY = 1U << 9, /* EXCLUDE: no majority of equal states at `zxid`; stop. */
 };
 
 enum zab_state {
@@ -68,12 +68,12 @@ enum zab_state {
 enum {
     ZAB_RANGES_MAX = 4096,            /* Epochs in the outline of a log. */
     ZAB_RECORD_BYTES_MAX = 16 << 20,  /* Upper bound of any record's payload. */
-    ZAB_CHUNK_BYTES_MAX = 256 << 10,  /* Piece of a snapshot. */
-    ZAB_FORWARD_BYTES_MAX = 16 << 20, /* A client's request. */
-    ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* What a host attaches to a heartbeat. */
+    ZAB_CHUNK_BYTES_MAX = 256 << 10,  /* Bytes of a snapshot chunk. */
+    ZAB_FORWARD_BYTES_MAX = 16 << 20, /* Bytes of a client's request. */
+    ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* Bytes that a host attaches to a heartbeat. */
 };
 
-/* zxids that a replica reports of its own log are durable there. */
+/* Each zxid that a replica reports about its own log is durable on its disk. */
 
 struct zab_msg_vote {
     uint64_t round;        /* Round of the election. */
@@ -100,7 +100,7 @@ struct zab_msg_newepoch {
 struct zab_msg_ackepoch {
     zxid_t last;         /* Last zxid of the learner's own log; 0: its log is damaged. */
     uint64_t last_chain; /* Chain value at `last`. */
-    /* The outlined log holds what follows `base`. It is the learner's own log, or the log of a
+    /* The outlined log holds the records after `base`. It is the learner's own log, or the log of a
      * snapshot that has arrived. */
     zxid_t base;
     struct epoch_range *ranges; /* Owned by the message's owner. */
@@ -111,7 +111,7 @@ struct zab_msg_ackepoch {
 };
 
 struct zab_msg_sync {
-    zxid_t common; /* The learner cuts its log back to this. */
+    zxid_t common; /* The learner cuts its log back to this zxid. */
     zxid_t target; /* Last zxid of the leader's log now. */
     uint32_t flags;
 };
@@ -144,7 +144,7 @@ struct zab_msg_newleader {
 /* SYNC_ACK, ACK_NEWLEADER, ACK. */
 struct zab_msg_ack {
     zxid_t zxid;          /* The log is durable up to here. */
-    struct slice payload; /* ACK_NEWLEADER: as in PONG. */
+    struct slice payload; /* ACK_NEWLEADER: heartbeat payload, as in PONG. */
 };
 
 /* UPTODATE, COMMIT. */

@@ -1,7 +1,7 @@
 /*
- * What each disk is known to have promised and made durable. The leader learns this
- * from acknowledgements and from stamps, which are records of the log. A disk that comes back with
- * less has been rolled back.
+ * What each voter's disk is known to have promised and made durable. A leader learns this from
+ * acknowledgements, all replicas learn it from STAMP and EPOCH records in the log. A disk that
+ * comes back with less has been rolled back.
  */
 #include "base/wire.h"
 #include "zab/zab_int.h"
@@ -10,7 +10,8 @@ enum {
     STAMP_FORMAT = 1
 };
 
-/* Notes what the disk `incarnation` is known to have; what is known of another disk stays. */
+/* Notes what the disk `incarnation` has promised and made durable, if this disk is the peer's known
+ * disk and the values are newer than the known ones. */
 static void learn(struct peer *peer, uint64_t incarnation, uint32_t promised, zxid_t last)
 {
     if (peer->known_incarnation == incarnation &&
@@ -27,8 +28,9 @@ void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
 }
 
 /*
- * Whether the disk was rolled back: the same disk reports less than it has acknowledged. A larger
- * promise explains a shorter log: a truncation in that epoch may have been under way.
+ * Whether the disk was rolled back: the same disk reports less than it has acknowledged. With a
+ * higher promise a shorter log is allowed: a truncation in the promised epoch may have been under
+ * way.
  */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch)
 {

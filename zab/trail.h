@@ -3,8 +3,8 @@
  * newest records themselves.
  *
  * Inside an epoch counters are consecutive, so a log of any length is a short list of ranges.
- * Records that are not durable are always in memory; older ones stay as long as the cache has room
- * and are read back from disk when a learner, or the replica itself, needs them.
+ * Records that are not durable are always in memory. Older records stay in memory as long as the
+ * cache has room; later they are read from disk when a learner, or the replica itself, needs them.
  */
 #ifndef ZAB_TRAIL_H
 #define ZAB_TRAIL_H
@@ -50,8 +50,8 @@ void trail_append(struct trail *trail, struct logrec *rec, uint64_t token);
 /* Notes that all appends up to `token` are durable. Returns true when `durable` has moved. */
 bool trail_persisted(struct trail *trail, uint64_t token);
 
-/* Drops everything after `zxid`, which the log must hold (or be the base). Returns true when the
- * cache had the chain value at `zxid`: then `last_chain` is set, else the caller sets it later. */
+/* Drops everything after `zxid`, which is in the log or is the base. Returns true when the cache
+ * had the chain value at `zxid`: then `last_chain` is set, else the caller sets it later. */
 bool trail_truncate(struct trail *trail, zxid_t zxid);
 
 /* Moves the base to `base`: the log up to there is gone from disk. */

@@ -176,8 +176,8 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
     }
 }
 
-/* Applies the completion of a change to what this replica knows of its own disk, whatever its role
- * is by now. */
+/* Applies a completed disk change to what this replica knows of its own disk, whatever role it has
+ * now. */
 static void on_change_done(struct zab *zab, const struct pending_change *change,
                            const struct zab_ev_persisted *done)
 {
@@ -251,8 +251,8 @@ static void on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 
 static void on_stored_snap(struct zab *zab, const struct zab_ev_stored_snap *snap)
 {
-    /* The snapshot is of a log that was reset or replaced while this event was on its way: its file
-     * was removed, too. */
+    /* The snapshot belongs to a log that was reset or replaced while this event was on its way: its
+     * file was removed, too. */
     if (!trail_has(&zab->trail, snap->start)) {
         return;
     }
@@ -286,7 +286,7 @@ static void on_resign(struct zab *zab, bool resign)
     } else if (!resign && zab->state == ZAB_LEADING) {
         zab->lead.resigning = false;
     } else if (resign && zab->state == ZAB_LOOKING) {
-        /* Withdraws the vote for ourselves. */
+        /* Withdraws this replica's vote for itself. */
         enter_looking(zab, "this replica was asked not to lead");
     }
 }
@@ -357,8 +357,8 @@ static void run_timers(struct zab *zab)
     }
 }
 
-/* Notes a pause of the whole process: after a pause no timeout counts before the sockets were read.
- */
+/* Notes a pause of the whole process. Messages that came during the pause are still in the sockets,
+ * so no timeout counts for one tick. */
 static void note_pause(struct zab *zab)
 {
     ASSERT(zab->now_ms >= zab->last_step_ms);

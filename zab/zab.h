@@ -6,8 +6,8 @@
  * reports the change to other replicas only after the event PERSISTED with that token.
  *
  * The host calls the core from one thread and owns everything outside the core. Effects and the
- * memory that they point to are valid until the next call into the core. References in effects
- * belong to the host, which drops them.
+ * memory that they point to are valid until the next call into the core. References to records in
+ * effects belong to the host, which drops them.
  *
  * Sources: Junqueira, Reed, Serafini, "Zab", DSN 2011 (phases 0 to 3); zab/PROTOCOL.md for the
  * differences.
@@ -22,18 +22,18 @@ struct zab;
 
 struct zab_limits {
     uint32_t tick_ms;     /* Length of a tick, the unit of the next two limits. */
-    uint32_t init_limit;  /* Ticks to reach an established leader. */
+    uint32_t init_limit;  /* Ticks without progress after which a new leader gives up. */
     uint32_t sync_limit;  /* Ticks of silence after which a peer counts as dead. */
-    uint32_t pending_max; /* Proposals in flight. */
+    uint32_t pending_max; /* Maximum of proposals not yet committed. */
     uint64_t pending_bytes_max;
-    uint32_t cache_max; /* Records kept in memory for learners that lag. */
+    uint32_t cache_max; /* Maximum of records kept in memory for learners that lag. */
     uint64_t cache_bytes_max;
-    uint32_t window_max; /* Records sent to a learner and not yet acknowledged. */
+    uint32_t window_max; /* Maximum of records sent to a learner and not yet acknowledged. */
     uint64_t window_bytes_max;
     uint32_t counter_max;     /* Counter at which the leader starts a new epoch. */
     uint32_t admit_absent_ms; /* A new disk is admitted once the old one was away this long. */
     uint32_t admit_again_ms;  /* Minimum time between two admissions to one seat. */
-    uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
+    uint32_t stamp_every;     /* Records between two STAMP records (durable watermarks). */
     uint32_t chunk_bytes;     /* Bytes of a snapshot chunk, at most ZAB_CHUNK_BYTES_MAX. */
     uint64_t refill_rate;     /* Bytes of snapshots per second that a broadcasting leader reads and
                                  sends to all learners together; 0: no limit. */
@@ -41,13 +41,13 @@ struct zab_limits {
 
 void zab_limits_default(struct zab_limits *limits);
 
-/* Bytes that a connection's queue must hold besides the window: the record that exceeds the window,
- * snapshot chunks, headers, and messages that the window does not count. */
+/* Bytes that a connection's queue must hold besides the window: the last record of the window,
+ * which may exceed it, snapshot chunks, headers, and messages that the window does not count. */
 #define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
 
-/* Limits the window so that it fits a queue of `queue_bytes`, which is larger than the reserve. The
- * window then stops the stream to a slow learner before the queue is full; a full queue would
- * disconnect the learner. */
+/* Limits window_bytes_max so that the window and ZAB_QUEUE_RESERVE fit a queue of `queue_bytes`
+ * (more than the reserve). The window then stops the stream to a slow learner before the queue is
+ * full; a full queue would disconnect the learner. */
 void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes);
 
 /* A peer as the configuration file names it. */
@@ -56,15 +56,15 @@ struct zab_seed {
     bool voter;
 };
 
-/* What recovery found; everything is copied. */
+/* What recovery found on the disk; zab_new copies everything. */
 struct zab_init {
     uint32_t id;
     uint64_t incarnation;
-    bool bootstrapping;        /* Formatted and in no cluster: `config` is empty. */
+    bool bootstrapping;        /* The disk is in no cluster yet: `config` is empty. */
     bool quarantined;          /* The durable quarantine mark is set. */
     struct zab_config config;  /* The configuration that is committed at `committed`. */
     bool has_pending;          /* The log beyond `committed` holds a configuration: `pending`. */
-    struct zab_config pending; /* Quorums of `config` and `pending` are needed until it commits. */
+    struct zab_config pending; /* Until `pending` commits, quorums of both are needed. */
     uint32_t promised_epoch;
     uint32_t promised_leader;
     zxid_t log_base;
@@ -75,7 +75,7 @@ struct zab_init {
     bool has_snapshot;
     const struct epoch_range *ranges; /* Epoch ranges of the log, ascending. */
     uint32_t range_count;
-    const struct zab_seed *seeds; /* All members in the file, this replica included. */
+    const struct zab_seed *seeds; /* All members in the server list, this replica included. */
     uint32_t seed_count;
     uint64_t rng_seed;
     uint64_t now_ms;
@@ -86,7 +86,7 @@ struct zab_init {
 
 enum zab_event_type {
     ZAB_EV_TICK,    /* The wake time has come, or the host has another reason to report the time. */
-    ZAB_EV_PEER_UP, /* A connection is authenticated. It replaces an older one of the same peer. */
+    ZAB_EV_PEER_UP, /* A connection is authenticated. It replaces the peer's older connection. */
     ZAB_EV_PEER_DOWN,
     ZAB_EV_RECV,
     ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
@@ -96,7 +96,7 @@ enum zab_event_type {
                         the state at the newest snapshot's start, or failed (`err`). */
     ZAB_EV_SPACE,    /* The disk has become nearly full, or has space again. */
     ZAB_EV_RESIGN,   /* Hand leadership over and do not lead again, or cancel that request. */
-    ZAB_EV_STORED_SNAP, /* A snapshot of this replica's own is durable. */
+    ZAB_EV_STORED_SNAP, /* A snapshot that this replica has taken is durable. */
     ZAB_EV_PURGED,      /* The log was purged, without a new snapshot. */
 };
 
@@ -152,7 +152,7 @@ struct zab_ev_stored_snap {
 struct zab_event {
     enum zab_event_type type;
     uint64_t now_ms; /* Monotonic. */
-    uint64_t age_ms; /* Age of the ensemble now; a leader's age never decreases. */
+    uint64_t age_ms; /* Age of the ensemble now; never decreases while this replica leads. */
     uint32_t peer;   /* Set in PEER_UP, PEER_DOWN and RECV. */
 
     union {
@@ -206,7 +206,7 @@ enum zab_persist_type {
 
 struct zab_persist {
     enum zab_persist_type type;
-    uint64_t token; /* Ascending, shared with FETCH and SNAP_FETCH. */
+    uint64_t token; /* Ascending; FETCH and SNAP_FETCH use the same sequence. */
 
     union {
         struct {
@@ -357,19 +357,19 @@ void zab_effects_release(struct zab_effects *effects);
 
 /* ---- The core. ----
  *
- * All that happens outside comes in by zab_step: messages, completions of the disk, time. These
- * calls change the state, too. They carry what the host decides between two events, and either
- * return an answer that the host needs at once or depend on what the host has just applied:
+ * Messages, disk completions and time come in through zab_step. The calls listed here change the
+ * state, too. Each of them carries a decision that the host makes between two events, and either
+ * returns an answer that the host needs at once or depends on what the host has just applied:
  *
  *   zab_propose     the record gets the zxid that zab_next_zxid named: no event may come between
  *   zab_confirm     returns at once whether a quorum round can start
  *   zab_forward     returns at once whether there is a leader to send to
- *   zab_refuse      answers a learner's request that the host has just prepared in vain
+ *   zab_refuse      answers a learner's request that the host has just refused
  *   zab_digest      a digest of the state, computed while the host applies a DELIVER
  *   zab_bad_state   the host finds that the state loaded from a snapshot is wrong
  *   zab_set_ping_payload   bytes for the next heartbeat
  *
- * None of them reads the clock or runs timers.
+ * None of these calls reads the clock or runs timers.
  */
 
 struct zab *zab_new(const struct zab_init *init);
@@ -386,7 +386,7 @@ uint64_t zab_wake_ms(const struct zab *zab);
 zxid_t zab_next_zxid(const struct zab *zab);
 
 /* Proposes a transaction, which gets the zxid that zab_next_zxid returned (leader only).
- * ERR_NOT_READY when that is 0. */
+ * ERR_NOT_READY when zab_next_zxid returns 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
 
 /* Starts a quorum round for the host's `request`, in any serving role; the round ends with
@@ -400,7 +400,7 @@ enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects);
 
 /* Refuses a request of learner `peer` (leader only). Ignored unless `dialogue` is still under way:
- * a restarted learner numbers its requests from one again. */
+ * a restarted learner numbers its requests from 1 again, so the number may mean a new request. */
 void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t request,
                 struct slice bytes, struct zab_effects *effects);
 
@@ -449,7 +449,7 @@ struct zab_status {
     uint64_t delivered_chain;
     uint64_t heard_ms;        /* When this replica last knew of a leader with a quorum. */
     uint32_t low_voters;      /* Leader: voters with a nearly full disk, itself included. */
-    bool quorum_low;          /* Leader: without these voters there is no quorum. */
+    bool quorum_low;          /* Leader: without the voters in `low_voters` there is no quorum. */
     uint32_t refills;         /* Leader: learners for which the log is kept. */
     uint32_t refills_stalled; /* Leader: connected learners whose refill makes no progress. */
     const char *reason;       /* Constant: why the replica does not vote or serve; "" if it does. */
@@ -459,8 +459,8 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status);
 
 /* Returns the zxid after which the host keeps the log, as far as its disk allows, for learners that
  * are being brought in step. ZAB_KEEP_NONE: no learner needs the log. Valid for a leader until it
- * follows another one. The host asks after each step, before it carries out the effects: the log
- * that they open must not be purged by then. */
+ * follows another leader. The host calls this after each step, before it carries out the effects:
+ * when an effect opens a snapshot for a learner, the log after it must already be kept. */
 #define ZAB_KEEP_NONE UINT64_MAX
 zxid_t zab_keep(const struct zab *zab);
 
@@ -473,7 +473,7 @@ struct zab_peer_status {
     bool voter;
     bool connected;
     bool synced;       /* It has acknowledged NEWLEADER. Known to the leader only. */
-    bool counted;      /* Its incarnation is the one in the configuration. */
+    bool counted;      /* A voter, with the incarnation in the configuration. */
     zxid_t acked;      /* Last zxid that it has acknowledged. Known to the leader only. */
     zxid_t voted;      /* Last durable zxid in its last vote while looking; 0: it is not looking. */
     uint64_t heard_ms; /* When its last message came; 0: none yet. */

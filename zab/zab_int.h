@@ -17,26 +17,26 @@
 #include "zab/zab.h"
 
 enum {
-    EPOCH_JUMP_MAX = 1000000, /* A promise further ahead than this is refused with an alarm. */
+    EPOCH_JUMP_MAX = 1000000, /* Epochs; a promise further ahead is refused with an alarm. */
     FINALIZE_MS = 50,         /* Election: wait this long for a better vote once a quorum agrees. */
-    REDISCOVER_MS = 10000,    /* Minimum time between new epochs for a learner's later promise. */
+    REDISCOVER_MS = 10000,    /* Minimum time between new epochs for a learner's higher promise. */
     DELIVER_MAX = 2048,       /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Bytes requested in one ZAB_FX_FETCH. */
-    SNAP_WINDOW = 16,           /* Maximum of chunks sent and not yet durable at the learner. */
-    SNAP_WINDOW_START = 2,      /* Maximum of such chunks at the start of a transfer. */
-    SNAP_DELAY_MS = 100, /* Delay of a chunk up to which the window grows; above twice: shrinks. */
+    SNAP_WINDOW = 16,           /* Largest window: chunks sent and not durable at the learner. */
+    SNAP_WINDOW_START = 2,      /* Window at the start of a transfer. */
+    SNAP_DELAY_MS = 100, /* The window grows up to this chunk delay, shrinks above twice this. */
     SNAP_TRIP_MAX_MS = 1000,  /* Upper bound of a measured round trip. */
-    PINGS_TIMED = 8,          /* Newest PINGs whose time is kept. */
-    REFILL_BURST_MS = 20,     /* Unused refill_rate is lost after this time. */
+    PINGS_TIMED = 8,          /* Number of newest PINGs whose send time is kept. */
+    REFILL_BURST_MS = 20,     /* Allowance of refill_rate that is unused for this time is lost. */
     REFILL_ALARM_MS = 10000,  /* Minimum time between alarms about a learner's purged log. */
     REFILL_STALL_TICKS = 300, /* Log is kept this long for a learner without progress. */
-    CHECKPOINTS = 32,         /* Digests remembered. */
+    CHECKPOINTS = 32,         /* Own digests remembered. */
     PEER_CHECKPOINTS = 8,     /* Digests remembered of each peer. */
     CONFIRMS_MAX = 65536,     /* Requests waiting for a quorum round. */
     RESIGN_TICKS = 3,         /* A leader that resigned is not a candidate for this long. */
     DISCOVERY_TICKS = 2,      /* Maximum time to collect a quorum of promises. */
     INBOX_MAX = 65536,        /* Messages kept while the disk cuts the log back. */
-    PENDING_CHANGES_MAX = 64, /* Changes on their way to the disk, without appends. */
+    PENDING_CHANGES_MAX = 64, /* Changes on their way to the disk, except appends and chunks. */
 };
 
 /* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper once did with
@@ -45,7 +45,7 @@ enum {
 
 struct vote {
     bool valid;
-    bool stale; /* From an election that is over: not counted in the next one. */
+    bool stale; /* The vote is from an election that is over: the next one ignores it. */
     enum zab_state state;
     uint64_t round;
     uint32_t candidate; /* 0: none. */
@@ -79,7 +79,7 @@ enum learner_stage {
     LEARNER_SYNCED, /* The learner has acknowledged NEWLEADER. */
 };
 
-/* Records that a learner has been sent and not yet acknowledged: one slot per record. */
+/* Records sent to a learner and not yet acknowledged: one slot per record. */
 struct flight {
     zxid_t *zxids;   /* Ring of window_max slots. */
     uint32_t *bytes; /* Payload bytes of each record. */
@@ -99,7 +99,7 @@ struct sending {
     uint64_t probe;    /* End offset of the chunk that is being timed; 0: none. */
     uint64_t probe_ms; /* When the timed chunk was sent. */
     bool done;         /* The last chunk has been sent. */
-    uint64_t retry_ms; /* When to ask for a snapshot again; 0: there was one. */
+    uint64_t retry_ms; /* When to ask the host for a snapshot again; 0: no retry is due. */
 };
 
 /* The leader's half of a peer. */
@@ -113,7 +113,7 @@ struct learner {
     zxid_t base;
     struct epoch_range *ranges;
     uint32_t range_count;
-    zxid_t sent; /* Stream position. */
+    zxid_t sent; /* Last zxid sent to the learner. */
     zxid_t acked;
     struct flight flight;
     bool newleader_sent;
@@ -124,8 +124,8 @@ struct learner {
     bool has_trip;        /* A round trip was measured in this dialogue. */
     uint64_t trip_ms;     /* The shortest round trip. */
     uint64_t newepoch_ms; /* When NEWEPOCH was sent. */
-    uint64_t confirmed;   /* Highest confirm round answered. */
-    uint64_t heard_ms;    /* Last message of this dialogue. */
+    uint64_t confirmed;   /* Highest quorum round that the learner has confirmed. */
+    uint64_t heard_ms;    /* When the last message of this dialogue came. */
     struct zab_msg early; /* A CEPOCH that came while this replica was looking; type 0: none. */
 };
 
@@ -134,7 +134,7 @@ struct keep {
     bool is_on;
     bool is_open;      /* The host has not chosen a snapshot yet: keep all of the log. */
     zxid_t after;      /* The log after this zxid is kept. */
-    uint64_t moved_ms; /* Last progress. */
+    uint64_t moved_ms; /* When the learner last made progress. */
 };
 
 struct peer {
@@ -148,7 +148,7 @@ struct peer {
     struct keep keep;       /* Outlives the connection. */
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
     uint64_t keep_alarm_ms; /* No further alarm about the loss of its log before this. */
-    uint64_t heard_ms;      /* Last message of any kind; 0: none yet. */
+    uint64_t heard_ms;      /* When its last message of any kind came; 0: none yet. */
     uint64_t seen_ms;       /* When its configured incarnation was last connected. */
     zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
     uint32_t known_promised;
@@ -189,32 +189,32 @@ struct leading {
     uint32_t pending_count;         /* Proposals that are not committed. */
     uint64_t pending_bytes;
     uint32_t since_stamp; /* Records since the last STAMP. */
-    uint64_t round;       /* Confirm round in flight, else the last one. */
+    uint64_t round;       /* Number of the quorum round in flight, else of the last one. */
     bool round_active;
     struct confirm_list active;
     struct confirm_list waiting;
     bool resigning; /* No new proposals; the leader leaves once a follower has all records. */
     uint64_t resign_deadline_ms;
-    zxid_t durable_seen;      /* Own durable zxid when it last moved. */
-    uint64_t durable_ms;      /* When `durable_seen` last moved. */
+    zxid_t durable_seen;      /* Own durable zxid when the disk last made progress. */
+    uint64_t durable_ms;      /* When the disk last made progress or was not behind. */
     uint64_t space_resign_ms; /* Next check for a successor with more disk space. */
     uint64_t quorum_ms;       /* When a quorum was last heard from. */
     uint64_t grace_ms;        /* No timeout before this: the process was paused a moment ago. */
     uint64_t refill_due_us;   /* Before this time no chunk of any snapshot is read. */
     bool refill_waits;        /* A learner waits for `refill_due_us`. */
-    uint32_t refill_turn;     /* Index of the peer that was served last. */
+    uint32_t refill_turn;     /* Index of the peer for which a chunk was read last. */
 };
 
 enum follow_phase {
-    FOLLOW_CEPOCH,    /* The promise was sent; waits for NEWEPOCH. */
+    FOLLOW_CEPOCH,    /* The learner has sent CEPOCH and waits for NEWEPOCH. */
     FOLLOW_JOIN,      /* The identity is on its way to the disk. */
     FOLLOW_PROMISE,   /* The promise is on its way to the disk. */
-    FOLLOW_ACKED,     /* The log was outlined; waits for SYNC. */
-    FOLLOW_SNAP,      /* Receives a snapshot, then the log up to the snapshot's end. */
-    FOLLOW_CUT,       /* Waits for truncation, reset or install, then for the state. */
-    FOLLOW_STREAM,    /* Receives records. */
-    FOLLOW_NEWLEADER, /* All records are here; waits for the disk, then acknowledges. */
-    FOLLOW_WAIT,      /* NEWLEADER is acknowledged; waits for UPTODATE. */
+    FOLLOW_ACKED,     /* The learner has outlined its log and waits for SYNC. */
+    FOLLOW_SNAP,      /* The learner receives a snapshot, then the log up to its end. */
+    FOLLOW_CUT,       /* The learner waits for truncation, reset or install, then for the state. */
+    FOLLOW_STREAM,    /* The learner receives records. */
+    FOLLOW_NEWLEADER, /* The learner has all records and waits until they are durable. */
+    FOLLOW_WAIT,      /* The learner has acknowledged NEWLEADER and waits for UPTODATE. */
     FOLLOW_SERVE,
 };
 
@@ -246,8 +246,8 @@ struct receiving {
     zxid_t start;
     zxid_t end;
     uint64_t offset; /* Next byte expected. */
-    uint64_t id;     /* 0: a transfer that breaks off begins again from the start. */
-    bool begun;      /* The first chunk has come, or the disk holds nothing of a snapshot. */
+    uint64_t id;     /* Id of the snapshot; 0: unknown, so a broken transfer restarts at 0. */
+    bool begun;      /* The first chunk has come, or no partial snapshot can be continued. */
     bool complete;   /* All chunks are here: records of the staged log follow. */
 };
 
@@ -256,13 +256,13 @@ struct following {
     uint32_t leader;
     uint32_t dialogue;
     uint32_t epoch;
-    uint64_t heard_ms;  /* Last message of this dialogue. */
-    zxid_t ping_commit; /* Commit watermark of the previous PING: applied by now if all is well. */
+    uint64_t heard_ms;  /* When the last message of this dialogue came. */
+    zxid_t ping_commit; /* Commit watermark of the last PING; a healthy replica has applied it. */
     uint64_t resend_ms; /* FOLLOW_CEPOCH: when to send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Token of the change that the phase waits for. */
     bool counted;        /* This replica's ACKEPOCH counts for the quorum. */
-    bool wait_state;     /* FOLLOW_CUT: the disk has finished, the state is being loaded. */
+    bool wait_state;     /* FOLLOW_CUT: after the disk the phase waits for the state, too. */
     bool release_sent;   /* The quarantine mark is being cleared. */
     zxid_t target;       /* Last zxid of the leader's log when synchronisation began. */
     zxid_t acked;        /* Last zxid acknowledged. */
@@ -283,7 +283,7 @@ struct following {
     struct inbox inbox;
 };
 
-/* Persist requests whose completion changes something in memory, oldest first. */
+/* A PERSIST whose completion changes the state in memory; kept oldest first. */
 struct pending_change {
     uint64_t token;
     enum zab_persist_type type;
@@ -312,12 +312,12 @@ struct promise {
     uint32_t leader;
 };
 
-/* How far the host has applied the log, or is about to. */
+/* How far the host has applied the log, with the effects of this step. */
 struct delivery {
     zxid_t last;
     uint64_t chain;       /* Chain value at `last`. */
     zxid_t fuzzy_end;     /* Before this zxid a loaded state is inconsistent (fuzzy). */
-    uint64_t fetch_token; /* Fetch of records to deliver that are not in memory; 0: none. */
+    uint64_t fetch_token; /* Token of the fetch of records to deliver; 0: none. */
     bool more;            /* The step's limit was reached: more can be delivered. */
 };
 
@@ -325,7 +325,7 @@ struct delivery {
 struct restore {
     uint32_t under_way; /* Loads under way; nothing is delivered until the last has ended. */
     zxid_t start;       /* Start of the newest snapshot to be loaded. */
-    bool missed;        /* The snapshot was not found, but a switch under way loads another one. */
+    bool missed;        /* The load failed, but a pending install or reset requests another load. */
 };
 
 /* State of phase 0, and what outlives one election. */
@@ -340,7 +340,7 @@ struct election {
     uint64_t not_leading_ms; /* This replica is not a candidate before this. */
     bool resigned;           /* The host has requested that this replica does not lead. */
     uint32_t epoch_floor;    /* Highest promise reported; the next epoch is above it. */
-    uint64_t rediscover_ms;  /* No further new epoch for a learner's later promise before this. */
+    uint64_t rediscover_ms;  /* Before this a learner's higher promise starts no new epoch. */
 };
 
 struct zab {
@@ -378,7 +378,7 @@ struct zab {
     struct following follow;
     struct partial partial; /* Outlives the dialogue, but not a change of this replica's log. */
     uint32_t dialogue_seq;
-    uint64_t rejoin_ms; /* A snapshot was refused: no new dialogue before this. */
+    uint64_t rejoin_ms; /* No new dialogue before this: a snapshot could not be installed. */
     uint64_t admit_ms;  /* Next check for a disk to admit. */
 
     /* Reported to the host. */
@@ -434,7 +434,7 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_disconnect(struct zab *zab, uint32_t peer);
 
-/* These two send a message of the current dialogue and fill in its dialogue and epoch. */
+/* tell_learner and tell_leader fill in the dialogue and the epoch of the message. */
 void tell_learner(struct zab *zab, const struct peer *peer, struct zab_msg msg);
 void tell_leader(struct zab *zab, struct zab_msg msg);
 uint64_t fx_fetch(struct zab *zab, zxid_t after); /* Returns the token. */
@@ -448,11 +448,11 @@ void fx_alarm(struct zab *zab, struct zab_notice notice);
 struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type);
 uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 
-/* quorum.c: counting by the committed configuration and, while one is pending, by both. */
+/* quorum.c: counts by the committed configuration and, while a change is pending, by both. */
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
-/* Whether a majority is connected, but none with the disk of a pending admission. */
+/* Whether a majority of the committed voters is connected, but not of the pending voters. */
 bool quorum_awaits_new_disk(const struct zab *zab);
 /* Whether this replica is a voter by the configuration and its storage is sound. */
 bool quorum_self_counts(const struct zab *zab);
@@ -473,7 +473,7 @@ zxid_t reported_last_zxid(const struct zab *zab); /* Last durable zxid as peers 
 /* election.c */
 void enter_looking(struct zab *zab, const char *why); /* Ends the role. */
 void quarantine_self(struct zab *zab, const char *reason);
-void note_serving(struct zab *zab); /* Call at the end of each call that may change it. */
+void note_serving(struct zab *zab); /* Call last where serving may change. */
 void election_tick(struct zab *zab);
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote);
 void election_greet(struct zab *zab, struct peer *peer);
@@ -505,7 +505,7 @@ struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token);
 
 /* lead_snap.c: a snapshot on its way to a learner. */
 void snap_begin(struct zab *zab, struct peer *peer);
-void snap_pump(struct zab *zab); /* Sends chunks that were held back. */
+void snap_pump(struct zab *zab); /* Reads chunks that refill_rate held back. */
 uint64_t snap_wake_ms(const struct zab *zab);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *piece);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
@@ -570,8 +570,9 @@ void config_set(struct zab *zab, const struct zab_config *config);
 void config_seen(struct zab *zab, const struct logrec *rec);
 void config_bind(struct zab *zab, const struct zab_config *config);
 void config_pend(struct zab *zab, const struct zab_config *config);
-void config_committed(struct zab *zab);                 /* Adopts `pending` once committed. */
-bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if it is newer. */
+void config_committed(struct zab *zab); /* Adopts `pending` once committed. */
+/* Adopts the committed configuration in `bytes` if it is newer. Returns false if malformed. */
+bool config_adopt(struct zab *zab, struct slice bytes);
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
 void config_send(struct zab *zab, const struct peer *peer);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);

@@ -5,12 +5,14 @@
  * Each process has a start number (tcp_options). A connection becomes a claim when its start number
  * differs from that of the connection that is up, or from that of the process with which another
  * replica is connected: its HELLO is proven, but the connection waits. This replica asks the older
- * process whether it lives, on that process's own connection and through the replicas that have
- * one. If the older process answers within `probe_ms` the claim is refused, else the claim replaces
- * it. Replicas that find out later that they are connected with different processes ask as well:
- * the replica with the younger process hangs up if the older one lives, the replica with the older
- * process hangs up if that process does not answer. Per connection and `probe_ms` one question is
- * asked, even if a process claims more often.
+ * process whether it lives, on that process's own connection and through the replicas that are
+ * connected with it. If the older process answers within `probe_ms`, the claim is refused, else the
+ * claim's connection replaces the older one.
+ *
+ * Replicas that find out later that they are connected with different processes ask as well
+ * (rival.c). The replica with the younger process hangs up if the older one lives. The replica with
+ * the older process hangs up if that process does not answer. Per connection and `probe_ms` one
+ * question is asked, even if a process claims more often.
  */
 #include "zab/tcp/tcp_int.h"
 
@@ -35,8 +37,9 @@ static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_
     return false;
 }
 
-/* Whether the older process has answered here. Late bytes from that process count as well: on a
- * slow network its answer waits behind other bytes, and a process that has ended sends nothing. */
+/* Whether the older process has answered on its own connection. Bytes that came from it in the
+ * second half of `probe_ms` count as well: on a slow network its answer waits behind other bytes,
+ * and a process that has ended sends nothing. */
 static bool lives_here(const struct tcp *tcp, const struct link *link)
 {
     const struct conn *claim = link->claim;
@@ -136,9 +139,9 @@ static uint64_t ask_at_ms(const struct conn *claim)
     return claim->claimed_ms + claim->tcp->options.probe_ms / TCP_PAUSE_SHARE;
 }
 
-/* Asks whether the older process lives, after a pause: if the network has delayed the HELLO, the
- * end of the process that sent it may follow. The deadline counts from the questions, so that a
- * pause of this process does not shorten the time to answer. */
+/* Asks whether the older process lives. This is done after a pause: if the network has delayed the
+ * HELLO, its sender may have ended, and the end of the connection may follow. The deadline counts
+ * from the questions, so that a pause of this process does not shorten the time to answer. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;

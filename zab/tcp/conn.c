@@ -8,11 +8,11 @@
 
 enum {
     CHUNK_BYTES = 64 << 10,       /* A chunk that has grown beyond this takes no more frames. */
-    CHUNK_KEEP_BYTES = 256 << 10, /* A larger one is not kept for the next frames. */
+    CHUNK_KEEP_BYTES = 256 << 10, /* A larger chunk is not kept for the next frames. */
     GATHER_MAX = 16,              /* Chunks in one system call. */
     READ_BYTES = 64 << 10,
     INPUT_KEEP_BYTES = 1 << 20,
-    INPUT_BYTES_MAX = 64 << 20, /* Far above the longest frame, which is checked before. */
+    INPUT_BYTES_MAX = 64 << 20, /* Far above the longest frame; its length is checked first. */
     USER_TIMEOUT_MS = 10000,    /* The peer is gone when sent bytes have no answer for that long. */
     KEEPALIVE_IDLE_S = 5,       /* Two followers may send each other nothing for hours. */
     KEEPALIVE_EVERY_S = 2,
@@ -47,8 +47,8 @@ static struct chunk *add_chunk(struct conn *conn)
 }
 
 /* Sets socket options by which both sides notice that the other host has vanished. Without these
- * options only a sender notices. Of each pair one side dials. If the other side is idle it would
- * keep the dead connection and refuse the restarted machine for ever. */
+ * options only a side that sends notices it. The accepting side may be idle: it would keep the dead
+ * connection and refuse the restarted machine for ever. */
 static void notice_vanished(int fd)
 {
     unsigned timeout_ms = USER_TIMEOUT_MS;

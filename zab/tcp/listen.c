@@ -35,9 +35,9 @@ void listen_accept(struct tcp *tcp, bool all)
     }
 }
 
-/* Frees a descriptor or pauses listening. Unproven callers must not keep a peer out, neither by
- * their number nor by their descriptors. Without the pause the loop would report a caller that
- * cannot be accepted again and again. */
+/* Handles a lack of descriptors: drops an unproven caller, or pauses accepting if there is none.
+ * Unproven callers must not keep a peer out, neither by their number nor by their descriptors.
+ * Without the pause the loop would report a caller that cannot be accepted again and again. */
 static void on_lack(struct tcp *tcp)
 {
     if (!drop_unproven(tcp, "out of file descriptors")) {

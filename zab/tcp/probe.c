@@ -6,9 +6,9 @@
  * A question is open for `probe_ms` on the connection that carried it. An ALIVE that comes later,
  * over another connection, about another process or without a question is ignored: it may be older
  * than the claim. Per connection, process and `probe_ms` one question is asked, with one exception.
- * If an open question is older than the pause of a claim (an eighth of `probe_ms`), the next claim
- * or replica that needs the answer asks again, so that the question stays open until the deadline
- * of that claim or replica.
+ * A question may have been open for longer than the pause of a claim (an eighth of `probe_ms`).
+ * Then the next claim or replica that needs the answer asks again, so that the question stays open
+ * until the deadline of that claim or replica.
  */
 #include "zab/tcp/tcp_int.h"
 
@@ -21,7 +21,7 @@ void probe_send(struct link *link, const struct control *control)
     }
 }
 
-/* Whether the question still counts, with or without an answer. */
+/* Whether the question about process `start` was sent less than `probe_ms` ago, answered or not. */
 static bool is_within_its_time(const struct tcp *tcp, const struct question *question,
                                uint64_t start, uint64_t now_ms)
 {
@@ -67,8 +67,8 @@ static bool is_answer(struct tcp *tcp, struct link *from, const struct link *abo
     return fits;
 }
 
-/* Forgets the replicas whose question got no answer in time: they do not get the answer to the next
- * question. */
+/* Forgets the replicas whose question got no answer within `probe_ms`: they do not get the answer
+ * to the next question. */
 static void forget_askers(struct tcp *tcp, const struct link *target)
 {
     uint64_t bit = UINT64_C(1) << link_index(tcp, target);
@@ -158,7 +158,8 @@ void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *co
     }
 }
 
-/* Takes another replica's answer whether the process that it is connected with lives. */
+/* Handles the answer of replica `from`: whether the process of `link`'s id with which that replica
+ * is connected lives. */
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control)
 {

@@ -63,7 +63,7 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     if (conn->state == CONN_CONNECTING) {
         take_connected(conn);
     } else if (conn->state == CONN_CLAIM) {
-        tcp_drop(conn, "the peer closed the connection"); /* A claim has no other interest. */
+        tcp_drop(conn, "the peer closed the connection"); /* A claim waits for no other event. */
     } else {
         if ((ready & LOOP_WRITE) && conn_write(conn)) {
             tcp_drop(conn, conn_error());

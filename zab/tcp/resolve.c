@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    JOBS_MAX = 1024 /* Bound of the mailbox; per peer one job is asked at a time. */
+    JOBS_MAX = 1024 /* Bound of the mailbox; each name has one job at a time. */
 };
 
 struct resolver {

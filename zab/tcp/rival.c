@@ -1,10 +1,10 @@
 /*
- * Replicas that are connected with different processes of one id. Each replica reports to the
- * others with which process of each id it is connected (SEEN). The replica with the younger process
- * asks whether the older one lives, and hangs up on the younger process if the older one lives. The
- * replica with the older process asks that process, and hangs up if it does not answer. A question
- * or an answer may be lost: as long as the processes differ both replicas ask again every
- * `probe_ms`.
+ * Rivals: processes of one id with which different replicas are connected. Each replica reports to
+ * the others with which process of each id it is connected (SEEN). The replica with the younger
+ * process asks whether the older one lives, and hangs up on the younger process if the older one
+ * lives. The replica with the older process asks that process, and hangs up if it does not answer.
+ * A question or an answer may be lost: as long as the processes differ both replicas ask again
+ * every `probe_ms`.
  */
 #include "zab/tcp/tcp_int.h"
 
@@ -28,7 +28,8 @@ void rival_tell_seen(struct tcp *tcp)
     }
 }
 
-/* Whether another replica is connected with an older or a younger process than this one. */
+/* Whether other replicas are connected with an older or a younger process of the peer's id than
+ * this replica. */
 static void compare(const struct tcp *tcp, const struct link *link, bool *ret_older,
                     bool *ret_younger)
 {
@@ -99,8 +100,8 @@ static bool settle_rivals(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* Hangs up on the process that is up if it has not answered in time while a younger process is
- * connected elsewhere: its machine was rebooted, or it does not run. */
+/* Hangs up on the process that is up if it has not answered within `probe_ms` while a younger
+ * process is connected elsewhere: its machine was rebooted, or the process does not run. */
 static bool settle_doubt(struct tcp *tcp, struct link *link)
 {
     bool lives =
@@ -116,9 +117,10 @@ static bool settle_doubt(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* Asks about an older process that is connected elsewhere, after a pause. A replica that was paused
- * may read the report about the next process of an id before it reads that the process it knows has
- * ended. If that ended process's clock was ahead, the ended process seems to be the younger one. */
+/* Asks, after a pause, whether an older process that is connected elsewhere lives. The pause covers
+ * a restart: a replica that was stopped for a moment may read the report about the restarted
+ * process before it reads that the old connection has closed. If the clock was ahead when the ended
+ * process started, the restarted process seems to be the older one. */
 static uint64_t tick_older(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / TCP_PAUSE_SHARE;

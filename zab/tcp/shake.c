@@ -14,8 +14,8 @@ static uint8_t *their_greeting(struct conn *conn)
     return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
 }
 
-/* Writes what is queued at once, with the last `len` bytes. An error shows up when the socket is
- * read next. */
+/* Adds the `len` bytes appended last to the queue, and writes the queue at once. An error shows up
+ * when the socket is read next. */
 static void write_now(struct conn *conn, size_t len)
 {
     conn->queued += len;
@@ -170,7 +170,7 @@ static bool check_identity(struct conn *conn)
     return true;
 }
 
-/* Handles the refusal because another process has this replica's id; both replicas report it. */
+/* Handles the peer's refusal: another process has this replica's id. Both replicas report it. */
 static void refused_by_peer(struct conn *conn)
 {
     ASSERT(conn->dialed && conn->state == CONN_HELLO);

@@ -3,7 +3,7 @@
  *
  * Of each pair the replica with the larger id dials; both sides prove the shared secret (HMAC over
  * both nonces) before the first message is parsed. Queues are bounded in bytes: a peer that does
- * not read is dropped, and synchronises again when it is back. Core thread.
+ * not read is dropped, and synchronises again when it is back. All calls come from the core thread.
  */
 #ifndef ZAB_TCP_TCP_H
 #define ZAB_TCP_TCP_H
@@ -27,7 +27,7 @@ struct tcp_options {
     const struct tcp_peer *peers; /* The other replicas. */
     uint32_t peer_count;
     struct slice secret; /* Empty: no secret (loopback only; the caller has checked). */
-    /* Maximum of outgoing bytes per peer, plus one message; a peer above it is dropped. */
+    /* Maximum of queued outgoing bytes per peer, plus one message; a peer above it is dropped. */
     uint64_t queue_bytes_max;
     /* Maximum of handshakes at a time with callers that have proven nothing; 0: 256. */
     uint32_t shaking_max;

@@ -3,10 +3,10 @@
  *
  * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c:
  * from a new socket to a proven peer. claim.c: which of two processes with one id counts. flow.c:
- * frames that come in. rival.c: other replicas are connected with another process. probe.c: does a
- * process live. links.c: the other replicas, and the ends of connections. report.c: events for the
- * owner. conn.c: frames out, and the bytes of one connection. A file calls only files named after
- * it.
+ * frames that come in. rival.c: other replicas are connected with another process of an id.
+ * probe.c: questions whether a process lives. links.c: the other replicas, and the ends of
+ * connections. report.c: events for the owner. conn.c: frames out, and the bytes of one connection.
+ * A file calls only files that are named after it in this list.
  *
  * A connection is never freed where an error is found: it is marked `doomed` or closed, and is
  * reaped when no callback runs, so that a caller further up the stack may still use it.
@@ -28,11 +28,11 @@
 
 enum {
     TCP_WHY_MAX = 200,
-    TCP_ADDRESS_MAX = 88, /* Bytes of a claimant's address, for people. */
+    TCP_ADDRESS_MAX = 88, /* Bytes of an address in reports of two processes. */
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
-    TCP_PAUSE_MS = 100,    /* Without a descriptor nothing is accepted for that long. */
-    TCP_PAUSE_SHARE = 8,   /* The pause before questions is `probe_ms` divided by this. */
+    TCP_PAUSE_MS = 100,    /* Pause of accept after the descriptors ran out. */
+    TCP_PAUSE_SHARE = 8,   /* A claim asks after `probe_ms` divided by this. */
 };
 
 enum conn_state {
@@ -57,7 +57,7 @@ struct conn {
     uint64_t claimed_ms;   /* When the claim began. */
     bool asked;            /* CONN_CLAIM: the older process has been asked. */
     bool overdue;          /* The claim's deadline has passed. */
-    const char *doomed;    /* Why it will be closed at the next flush, or NULL. */
+    const char *doomed;    /* Why the next flush closes the connection, or NULL. */
     struct list out;       /* List of struct chunk. */
     uint64_t queued;       /* Bytes in `out` not yet written. */
     bool blocked;          /* The socket took less than offered. */
@@ -73,7 +73,7 @@ struct conn {
     struct hello_transcript transcript;
 };
 
-/* The last question to a peer about a process: the peer's own process, or that of another id. */
+/* The last question to a peer about a process: the peer's own, or one with another id. */
 struct question {
     uint64_t asked_ms; /* When it was asked; 0: never. */
     uint64_t start;    /* Start number of the process. */
@@ -90,28 +90,27 @@ struct link {
     uint32_t backoff_ms;          /* Next delay, before jitter. */
     struct resolve_answer answer; /* Addresses of the peer. */
     uint32_t answer_used;         /* Index of the first address not yet tried. */
-    uint32_t hang_ups;         /* Times that the peer hung up in our handshakes since it was up. */
-    char refusal[TCP_WHY_MAX]; /* Last reported refusal; not repeated until the link is up. */
+    uint32_t hang_ups;            /* Handshakes that the peer has broken off since it was up. */
+    char refusal[TCP_WHY_MAX];    /* Last reported refusal; not repeated until the link is up. */
 
     /* Used by claim.c, probe.c and rival.c. */
     /* Waiting connection of a process that differs from the process of `up`, or from the process
      * that other replicas are connected with. */
     struct conn *claim;
     uint64_t alive_ms;   /* When the process of `up` answered last; 0: never. */
-    uint64_t elsewhere;  /* Start of the process that another replica last vouched for. */
-    uint64_t vouched_ms; /* When a replica last vouched for `elsewhere`; 0: never. */
+    uint64_t elsewhere;  /* Start number of the process that another replica last reported alive. */
+    uint64_t vouched_ms; /* When a replica last reported `elsewhere` alive; 0: never. */
     char elsewhere_address[TCP_ADDRESS_MAX];
     bool yields;         /* `up` is to be closed: an older process lives. */
     uint64_t doubted_ms; /* When a younger process was first seen elsewhere; 0: none. */
     /* When an older process was first seen elsewhere, if it is still to be asked about; 0: none. */
     uint64_t rivals_ms;
-    bool overdue;       /* The process of `up` has had its time to answer. */
-    uint64_t looked_ms; /* Last search for rivals; 0: it found none. */
-    /* The ids for which this peer waits for a sign of life of the process: bits by index of
-     * tcp->links. */
+    bool overdue;       /* The process of `up` has had `probe_ms` to answer. */
+    uint64_t looked_ms; /* When other processes of the id were last looked for; 0: none found. */
+    /* The ids about whose process this peer waits for an answer: a bit per index of tcp->links. */
     uint64_t asks;
-    /* Start of the process of each id with which this peer is connected, by index of tcp->links; 0:
-     * none. */
+    /* Start number of the process of each id with which this peer is connected, by index of
+     * tcp->links; 0: none. */
     uint64_t seen[ZAB_MEMBERS_MAX];
     /* Last question to this peer about each id, by index of tcp->links. */
     struct question questions[ZAB_MEMBERS_MAX];
@@ -127,7 +126,7 @@ struct tcp {
     struct loop_watch listeners[TCP_LISTENERS_MAX];
     uint32_t listener_count;
     char listen_host[RESOLVE_HOST_MAX];
-    bool listen_wanted;       /* Waits to listen: the name has no bindable address yet. */
+    bool listen_wanted;       /* The name to listen on has no bindable address yet. */
     bool listen_resolving;    /* A job is with the resolver. */
     uint64_t listen_at_ms;    /* No attempt to listen before this. */
     uint32_t listen_pause_ms; /* Pause before the next attempt to listen. */
@@ -174,7 +173,7 @@ static inline bool link_is_up(const struct link *link)
     return link->up && !link->up->doomed;
 }
 
-/* Whether an event at `at_ms` (0: never) still counts at `of_ms`. */
+/* Whether `of_ms` is less than `probe_ms` after an event at `at_ms` (0: never happened). */
 static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of_ms)
 {
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
@@ -260,8 +259,8 @@ void flow_control(struct conn *conn, const struct control *control);
 /* Writes until done or the socket is full. ERR_IO: `errno` says why. */
 enum err conn_write(struct conn *conn);
 
-/* Reads at most about `want` bytes more. ERR_CLOSED: the peer has closed the connection. ERR_IO:
- * `errno` says why. ERR_BUSY: there is nothing to read. */
+/* Reads once, at most `want` bytes, or 64 KiB if that is more. ERR_CLOSED: the peer has closed the
+ * connection. ERR_IO: `errno` says why. ERR_BUSY: there is nothing to read. */
 enum err conn_read(struct conn *conn, size_t want);
 
 /* Returns a text for the `errno` of a failed read or write. */
@@ -282,7 +281,8 @@ void shake_begin(struct conn *conn);
  * proven itself. */
 bool shake_input(struct conn *conn);
 
-/* Sends this replica's HELLO. `refusal`: why it hangs up next, as the acceptor; "": it does not. */
+/* Sends this replica's HELLO. `refusal`: why this replica, as the acceptor, hangs up next; "": it
+ * does not. */
 void shake_hello(struct conn *conn, const char *refusal);
 
 /* ---- claim.c ---- */
@@ -306,10 +306,11 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
 void probe_send(struct link *link, const struct control *control);
 
 /* Asks the process that is up whether it lives. This question, and the question of probe_others, is
- * sent once per `probe_ms`, and again when a claim needs a late answer. */
+ * sent once per `probe_ms`, and again when an open question is too old for a claim (probe.c). */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
-/* Asks the replicas that are connected with a process of that id other than `start`. */
+/* Asks the replicas that are connected with a process of `link`'s id other than `start` whether
+ * that process lives. */
 void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant);
 
 void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
@@ -327,7 +328,7 @@ void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
 void rival_tell_seen(struct tcp *tcp);
 void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control);
 
-/* Like claim_settle and claim_tick, for the rivals of one peer. */
+/* Like claim_settle and claim_tick, for processes of one peer's id that are connected elsewhere. */
 bool rival_settle(struct tcp *tcp, struct link *link);
 uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms);
 
