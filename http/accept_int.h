@@ -38,7 +38,7 @@ struct http_accept {
     _Atomic uint64_t finish_ms; /* The deadline of the drain; 0: not draining. */
     uint64_t grace_end_ms;
     _Atomic bool stop;
-    bool listening; /* This and `finished` change with http.wait_mutex held. */
+    bool listening; /* `listening` and `finished` change with http.wait_mutex held. */
     bool finished;
 };
 

@@ -40,9 +40,9 @@ enum {
     HTTP_LINGER_MS = 1000,  /* How long a refused client may still send and read the answer. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* A refused body up to this size is read to its end, so that the
                                      client gets the answer. */
-    /* The same limit for the body of an import that was refused or has failed. It is larger because
-     * the client of a long import reads no answer before it has sent the body, and a reset would
-     * destroy the answer. */
+    /* This limit replaces HTTP_SWALLOW_BYTES for the body of an import that was refused or has
+     * failed. It is larger because the client of a long import reads no answer before it has sent
+     * the body, and a reset would destroy the answer. */
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
     HTTP_ENDING_MS = 3000,  /* http_stop waits this long for the last answers, which are small. */
@@ -112,8 +112,8 @@ struct http_large {
 struct http_relief {
     uint64_t refusals; /* budget_refusals() at the last scan. */
     uint64_t used;     /* Bytes in use when connections were last closed to make room. */
-    uint64_t expected; /* Bytes that these connections held; 0: no connection was closed since the
-                          budget had room. */
+    uint64_t expected; /* Bytes that the connections closed last held; 0: no connection was closed
+                          since the budget had room. */
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
@@ -170,7 +170,7 @@ enum http_phase {
 
 /* How fast a client reads its answer. Only the acceptor uses these members. */
 struct http_pace {
-    uint64_t of_ms;    /* The deadline of the answer; it changes with each answer. */
+    uint64_t of_ms;    /* The answer's deadline, by which slow_look recognizes a new answer. */
     uint64_t acked;    /* Bytes that the client's kernel has acknowledged. */
     uint64_t moved_ms; /* When `acked` last grew, or everything was acknowledged. */
     uint64_t seen_ms;  /* When `credit` was last updated. */
@@ -458,8 +458,8 @@ struct http_probe_ask {
     bool verbose;
 };
 
-/* These write the bodies of probes and metrics. Any thread. http_write_probe returns whether all
- * checks pass. */
+/* These functions write the bodies of probes and metrics. Any thread. http_write_probe returns
+ * whether all checks pass. */
 bool http_write_probe(struct http *http, const struct http_probe_ask *ask, struct buf *out);
 void http_write_metrics(struct http *http, struct buf *out);
 

@@ -10,7 +10,7 @@
 
 enum {
     SWALLOW_BYTES = 4096,
-    SWALLOWS_MAX = 64 /* Reads of refused bytes at a time. */
+    SWALLOWS_MAX = 64 /* Most reads of refused bytes at a time. */
 };
 
 /* The request that replaces refused bytes: the library waits for its body, which never arrives. */
@@ -179,7 +179,7 @@ static struct look look_at(struct http_inlet *inlet, uint8_t *bytes, size_t len)
 /* ---- Reads of the library ---- */
 
 /* Reads and discards bytes, because unread bytes would turn the end of the answer into a reset.
- * Returns -1 with EAGAIN, or the end or error that the kernel reports, as recv() does. */
+ * Returns -1 with EAGAIN, or the end or error of the connection, as recv() does. */
 static ssize_t swallow(int fd)
 {
     static _Thread_local uint8_t trash[SWALLOW_BYTES];

@@ -41,7 +41,7 @@ struct http_inlet {
     struct buf held; /* Bytes that the library has not read: first `ready` checked bytes, then the
                         start of a head. Only used for heads that arrive in pieces. */
     size_t ready;
-    /* on_part is called when a head has started to arrive, on_refused when the fault is in the
+    /* on_part is called when a head has started to arrive, on_refused when a fault is found in the
      * middle of a request that the library already handles. */
     void (*on_part)(struct http_inlet *inlet);
     void (*on_refused)(struct http_inlet *inlet);

@@ -1,9 +1,9 @@
 /*
  * Connections whose first head is incomplete, or that were refused. Runs on the acceptor's thread.
  *
- * The first head decides whether a connection becomes a WebSocket. If so, its bytes stay in the
- * socket for the WebSocket front end. All faults that HTTP can answer are refused here, so that
- * clients get the same problem objects from both protocols.
+ * The first head decides whether a connection goes to the WebSocket front end or to libmicrohttpd
+ * ("the library"). In both cases the bytes of the head stay in the socket. All faults that HTTP can
+ * answer are refused here, so that clients get the same problem objects from both protocols.
  */
 #include "base/base64.h"
 #include "http/accept_int.h"
@@ -163,8 +163,8 @@ static void pending_drop(struct pending *pending, bool close_fd)
     mem_free(pending);
 }
 
-/* Answers without libmicrohttpd ("the library"). The socket is read for a while before it is
- * closed: closing it with unread bytes would reset the connection and destroy the answer. */
+/* Answers without the library. The socket is read for a while before it is closed: closing it with
+ * unread bytes would reset the connection and destroy the answer. */
 static void refuse(struct pending *pending, struct http_refusal refusal)
 {
     struct http_accept *accept = pending->accept;

@@ -42,7 +42,7 @@ void http_caps_give(struct http_caps *caps, uint64_t address_key);
 
 /* ---- Seats; one thread ---- */
 
-/* What a connection has done so far; a later value is evicted first. */
+/* What a connection has done so far; connections with a later value are evicted first. */
 enum seats_stage {
     SEATS_SILENT,
     SEATS_BEGUN,
@@ -62,7 +62,8 @@ struct seats {
     uint32_t count;
 };
 
-/* Returns the smaller value. `limit` 0: no limit, as the limit of open files is high enough. */
+/* Returns the smaller value. `limit` 0: no limit, because the limit of open files is high
+ * enough. */
 static inline uint32_t seats_limit(uint32_t limit, uint32_t most)
 {
     return limit > 0 ? min_u32(limit, most) : most;

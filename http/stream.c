@@ -1,7 +1,7 @@
 /*
- * A stream. The side of libmicrohttpd ("the library") leads from the request to the response, and
- * takes bytes from the queue. The watcher's side handles calls, heartbeats, time limits and the end
- * of the stream; changes are in stream_changes.c.
+ * A stream. The threads of libmicrohttpd ("the library") begin a stream, answer the request, and
+ * take bytes from the queue. The watcher's thread handles calls, heartbeats, time limits and the
+ * end of the stream; changes are in stream_changes.c.
  */
 #include "http/stream.h"
 

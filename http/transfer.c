@@ -43,8 +43,8 @@ static void give_slot(struct http *http, uint64_t address_key)
     budget_shares_give(&http->transfers.places, address_key, 1);
 }
 
-/* Takes a slot for a transfer; false, with the request refused, when all are in use or this replica
- * may not answer. */
+/* Takes a slot for a transfer; false, with the request refused, when all slots are in use or this
+ * replica may not answer. */
 static bool take_slot(struct http_conn *conn)
 {
     struct http *http = conn->http;
@@ -107,7 +107,7 @@ static ssize_t on_read(void *cls, uint64_t pos UNUSED, char *to, size_t max)
         memcpy(to, export->out.data + export->taken, len);
     }
     export->taken += len;
-    export->sent += len; /* After 0 bytes the library asks again, after other connections. */
+    export->sent += len; /* If `len` is 0, the library serves other connections, then asks again. */
     return set_deadline(export) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 

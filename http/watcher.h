@@ -2,11 +2,12 @@
  * watcher.h - the thread behind streams and long polls: one subscriber, all clients that wait, and
  * their timers.
  *
- * A client is a `watcher_client`, embedded in a stream or a long poll. A library thread creates it
- * and posts calls; the watcher's thread handles them, and it alone uses the subscriber. A call is a
- * bit, so a client that is called twice is handled once. The connection of a client is suspended,
- * and the library does not watch the socket of a suspended connection. So the watcher duplicates
- * the descriptor, to notice that the client has closed the connection.
+ * A client is a `watcher_client`, embedded in a stream or a long poll. A thread of libmicrohttpd
+ * ("the library") creates the client and posts calls. The watcher's thread handles the calls, and
+ * only this thread uses the subscriber. A call is a bit, so a client that is called twice is
+ * handled once. The connection of a client is suspended, and the library does not watch the socket
+ * of a suspended connection. So the watcher duplicates the descriptor, to notice that the client
+ * has closed the connection.
  */
 #ifndef HTTP_WATCHER_H
 #define HTTP_WATCHER_H

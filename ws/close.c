@@ -69,7 +69,7 @@ void ws_close_farewell(struct ws_socket *socket)
 /* Shuts down our side of the connection once both sides have sent a close frame, or the client has
  * broken the protocol. The client sees the shutdown and has until `end_ms` to close the connection.
  * We do not close at once: the kernel resets a connection that is closed with unread bytes, and
- * then the client loses what it has not read yet. */
+ * then the client loses the bytes that it has not read yet. */
 void ws_close_part(struct ws_socket *socket)
 {
     if (socket->open && socket->closing.farewell && socket->closing.parted &&
@@ -80,8 +80,8 @@ void ws_close_part(struct ws_socket *socket)
 }
 
 /* Cuts the connection. libwebsockets notices the cut at its next writable callback. After a failed
- * write it may not call back again; then it notices the cut when it reads. No more bytes are sent,
- * so the memory of the queue is freed at once. */
+ * write there may be no further callback; then libwebsockets notices the cut when it reads. No more
+ * bytes are sent, so the memory of the queue is freed at once. */
 void ws_close_cut(struct ws_socket *socket)
 {
     socket->open = false;

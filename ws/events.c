@@ -197,8 +197,8 @@ static void on_lost(void *ctx, zxid_t from)
 }
 
 /* Wakes the sockets' thread after a change; called on the core thread. Without sockets no client
- * waits for changes, so the thread is woken only once per WS_SKIPPED_WAKEUPS_MAX changes. So the
- * first socket that opens has few changes to catch up with before its first message. */
+ * waits for changes: one wake-up per WS_SKIPPED_WAKEUPS_MAX changes is then enough. It keeps small
+ * the number of changes that the first socket must catch up with before its first message. */
 static void wake(void *ctx)
 {
     struct ws *ws = ctx;

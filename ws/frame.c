@@ -66,7 +66,7 @@ static bool is_final(const struct ws_frame_reader *reader)
 
 /* ---- The head ---- */
 
-/* Checks the first byte: the opcode, and whether it may follow the frames before. */
+/* Checks the first byte: the opcode, and whether this opcode may follow the earlier frames. */
 static bool check_first(struct ws_frame_reader *reader)
 {
     uint8_t opcode = opcode_of(reader);
@@ -130,7 +130,7 @@ static bool take_length(struct ws_frame_reader *reader)
     return true;
 }
 
-/* Checks what the head's bytes so far show; false when there is a fault. */
+/* Checks the bytes of the head that have arrived; false when there is a fault. */
 static bool check_head(struct ws_frame_reader *reader)
 {
     if (reader->head_len == 1) {

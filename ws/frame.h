@@ -80,8 +80,9 @@ struct ws_frame_reader {
 void ws_frame_init(struct ws_frame_reader *reader, uint64_t message_max);
 
 /* Takes bytes from the front of the `*len` bytes at `*at`, and unmasks them in place, until there
- * is something to return. WS_FRAME_NONE: all bytes were taken. Where a message is split into pieces
- * depends on how its bytes arrive; the joined payload and the end of the message do not. */
+ * is something to return. WS_FRAME_NONE: all bytes were taken. The split of a message into pieces
+ * depends on how its bytes arrive. The joined payload and the end of the message do not depend on
+ * it. */
 enum ws_frame_kind ws_frame_next(struct ws_frame_reader *reader, uint8_t **at, size_t *len,
                                  struct ws_frame *ret_frame);
 

@@ -308,7 +308,7 @@ void ws_overrun_catch_up(struct ws *ws)
     if (!finds_room(ws)) {
         return; /* The next round tries again, after WS_LOOK_MS at most. */
     }
-    ws_order_pump(ws, ZXID_MAX); /* A watch that caught up may be ahead of the subscriber. */
+    ws_order_pump(ws, ZXID_MAX); /* The subscriber may be behind a watch that has caught up. */
     for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->line); i++) {
         if (i > 0 && os_now_us() >= end_us) {
             break;

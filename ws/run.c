@@ -95,8 +95,8 @@ static bool read_now(struct ws_message *message)
     return done;
 }
 
-/* False, after an error reply, when this replica may not answer by itself and the gate was not
- * asked. */
+/* Whether the message may be answered: the gate was asked, or this replica may answer by itself.
+ * False: an error was replied. */
 static bool may_answer(struct ws_message *message)
 {
     const char *why = NULL;
@@ -169,7 +169,8 @@ static void run_unwatch(struct ws_message *message)
     ws_reply_plain(message);
 }
 
-/* False, after an error reply, when passwords of this user failed too often from this address. */
+/* Whether the credentials may be used. False, after an error reply, when passwords of this user
+ * have failed too often from this address. */
 static bool may_show(struct ws_message *message, struct auth *auth)
 {
     struct op_principal shown = message->socket->principal;
@@ -282,9 +283,9 @@ static zxid_t state_of(const struct ws_message *message)
     return max_u64(request->result.zxid, sync ? message->socket->order.seen : 0);
 }
 
-/* Whether the client has received all events that the reply shows. A message that shows the current
- * state waits for everything that its client has missed; a message that the gate has answered waits
- * for the events up to the state of that answer. */
+/* Whether all events that the reply shows are queued for the client. A message that shows the
+ * current state waits for everything that its client has missed; a message that the gate has
+ * answered waits for the events up to the state of that answer. */
 static bool is_time(struct ws_message *message)
 {
     const struct op_request *request = message->request;

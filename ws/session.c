@@ -89,8 +89,7 @@ static void ended(struct ws_socket *socket, const char *state, zxid_t zxid)
 static void attached_again(struct ws_socket *socket, uint64_t number, zxid_t zxid)
 {
     if (socket->session.attaching) {
-        socket->session.moved_to = number; /* The number may be this socket's own: finish()
-                                              decides. */
+        socket->session.moved_to = number; /* Perhaps our own attachment: finish() decides. */
     } else if (number > socket->session.attached.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }

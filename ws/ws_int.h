@@ -56,7 +56,7 @@ enum {
     WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
     WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
     WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
-    WS_UNFIT_MS = 1000,  /* A replica that may not answer for this long closes its sockets. */
+    WS_UNFIT_MS = 1000,  /* A replica that is unfit to answer for this long closes its sockets. */
     WS_LINGER_MS = 3000, /* Time for pending replies, then the same time for the client to close. */
     WS_SILENT_BEATS = 3, /* A client that sends no byte for so many heartbeats is gone. */
     WS_BEATS_PER_TIMEOUT = 3, /* Pings within the time-out of an attached session. */
@@ -499,7 +499,7 @@ void ws_close_count(struct ws *ws, enum ws_code code); /* Counts a close in the 
 void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason);
 void ws_close_slow(struct ws_socket *socket);     /* Drops replies and messages, and closes. */
 void ws_close_farewell(struct ws_socket *socket); /* Queues the last frames once they are due. */
-void ws_close_part(struct ws_socket *socket);     /* Ends our side after both close frames. */
+void ws_close_part(struct ws_socket *socket);     /* Shuts down our side after both close frames. */
 void ws_close_cut(struct ws_socket *socket);      /* Ends the connection at once. */
 
 /* ---- overrun.c: clients that do not keep up ---- */
