@@ -40,7 +40,7 @@ def check_loss(world):
 
 def check(world):
     resource = Resource(world)
-    clients = world.start_each(PATH, *resource.write(), times=4)
+    clients = world.start_each(PATH, *resource.write(), times=2)
     wait(lambda: len(resource.written()) >= 3, "the lock changes its holder")
     world.ensemble.kill_leader()
     for client in clients:

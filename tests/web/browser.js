@@ -25,8 +25,18 @@ export async function openBrowser() {
     console.log('chromium is not installed');
     process.exit(SKIPPED);
   }
-  // The pages are trusted, and the sandbox does not work for root or in a container.
-  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  // The pages are trusted, and the sandbox does not work for root or in a container. Without a GPU,
+  // a process for it and one that forks the others only take time.
+  return chromium.launch({
+    executablePath,
+    args: [
+      '--no-sandbox',
+      '--disable-dev-shm-usage',
+      '--disable-gpu',
+      '--in-process-gpu',
+      '--no-zygote',
+    ],
+  });
 }
 
 export class Visit {
