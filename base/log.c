@@ -5,9 +5,12 @@
 #include "base/os_clock.h"
 #include "base/utf8.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,12 +18,15 @@ enum {
     TAIL_MAX = 8,       /* Bytes that are kept free for the end of a line. */
     CONTROL_END = 0xa0, /* Code points below this are controls or ASCII. */
     DELETE = 0x7f,
+    PATH_SIZE = 32,
     TIMESTAMP_SIZE = 96
 };
 
 static _Atomic int setup_level = LOG_INFO;
 static _Atomic bool setup_json;
 static _Atomic int setup_fd = STDERR_FILENO;
+static _Atomic bool setup_socket; /* `setup_fd` is one. */
+static int opened_fd = -1;        /* Opened by log_setup. */
 static _Atomic uint64_t dropped;
 
 struct line {
@@ -28,11 +34,36 @@ struct line {
     size_t len;
 };
 
+/* Opens the pipe or terminal of `fd` once more, for writes that never wait for its reader. The flag
+ * O_NONBLOCK of `fd` itself would hold for all programs that have inherited it. Returns -1 if that
+ * is impossible or needless. */
+static int open_unblocked(int fd, mode_t mode)
+{
+    char path[PATH_SIZE];
+
+    if (!S_ISFIFO(mode) && !S_ISCHR(mode)) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 void log_setup(enum log_level level, bool json, int fd)
 {
+    int old_fd = opened_fd;
+    struct stat stat;
+
+    if (fstat(fd, &stat)) {
+        stat.st_mode = 0;
+    }
+    opened_fd = open_unblocked(fd, stat.st_mode);
     atomic_store(&setup_level, (int)level);
     atomic_store(&setup_json, json);
-    atomic_store(&setup_fd, fd);
+    atomic_store(&setup_socket, S_ISSOCK(stat.st_mode));
+    atomic_store(&setup_fd, opened_fd >= 0 ? opened_fd : fd);
+    if (old_fd >= 0) {
+        close(old_fd);
+    }
 }
 
 bool log_enabled(enum log_level level)
@@ -140,6 +171,14 @@ static void build_line(struct line *line, enum log_level level, const char *subj
     put_tail(line, json ? "\"}\n" : "\n");
 }
 
+static ssize_t write_line(const struct line *line)
+{
+    int fd = atomic_load(&setup_fd);
+
+    return atomic_load(&setup_socket) ? send(fd, line->text, line->len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                      : write(fd, line->text, line->len);
+}
+
 void log_write(enum log_level level, const char *subject, const char *format, ...)
 {
     char message[LOG_LINE_MAX];
@@ -160,7 +199,7 @@ void log_write(enum log_level level, const char *subject, const char *format, ..
     size_t size = min_size((size_t)len, sizeof(message) - 1);
 
     build_line(&line, level, subject, slice_make(message, size), atomic_load(&setup_json));
-    if (write(atomic_load(&setup_fd), line.text, line.len) != (ssize_t)line.len) {
+    if (write_line(&line) != (ssize_t)line.len) {
         atomic_fetch_add(&dropped, 1);
     }
 }

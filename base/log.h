@@ -1,10 +1,10 @@
 /*
  * log.h - one line per event: level, time, subject, key=value pairs; plain text or JSON.
  *
- * A line is one write(2) of at most LOG_LINE_MAX bytes. A line that write(2) does not take as a
- * whole is dropped or cut, and counted. A long message is cut at a character. Control characters
- * and bytes that are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no
- * secrets.
+ * A line is one write of at most LOG_LINE_MAX bytes. No write waits: a line for which a pipe, a
+ * terminal or a socket has no room, because its reader is slow or frozen, is dropped or cut, and
+ * counted. A long message is cut at a character. Control characters and bytes that are not UTF-8 are
+ * escaped, so a message cannot forge a line. Callers pass no secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -23,7 +23,8 @@ enum {
     LOG_LINE_MAX = 4096
 };
 
-/* Call it once at start. `json` chooses the format; lines below `level` are dropped. */
+/* Call it once at start, before any thread writes. `json` chooses the format; lines below `level`
+ * are dropped. */
 void log_setup(enum log_level level, bool json, int fd);
 bool log_enabled(enum log_level level);
 

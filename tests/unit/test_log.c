@@ -4,7 +4,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+enum {
+    STUCK_S = 20
+};
 
 static int ends[2];
 static char line[2 * LOG_LINE_MAX];
@@ -104,16 +109,61 @@ TEST(a_long_message_is_cut_and_the_line_still_ends, open_pipe, close_pipe)
     check_cut(true, "\\\"\"}\n");
 }
 
-TEST(a_full_pipe_drops_and_counts, open_pipe, close_pipe)
+/* Writes lines until one is dropped. A write that waits for the reader never returns. */
+static void fill(void)
 {
     uint64_t before = log_dropped();
     int written = 0;
 
     log_setup(LOG_INFO, false, ends[1]);
+    (void)alarm(STUCK_S);
     while (log_dropped() == before && written < 100000) {
         log_info("zab", "%0500d", written++);
     }
     assert_true(log_dropped() == before + 1);
     log_info("zab", "%0500d", written);
     assert_true(log_dropped() == before + 2);
+    (void)alarm(0);
+}
+
+TEST(a_full_pipe_drops_and_counts, open_pipe, close_pipe)
+{
+    fill();
+}
+
+static void open_blocking_pipe(void)
+{
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+}
+
+/* The other programs that have the pipe are not affected. */
+TEST(a_reader_that_is_frozen_stops_nothing, open_blocking_pipe, close_pipe)
+{
+    fill();
+    assert_int_equal(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
+}
+
+static void open_sockets(void)
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+}
+
+TEST(neither_does_one_behind_a_socket, open_sockets, close_pipe)
+{
+    fill();
+}
+
+static void open_closed_socket(void)
+{
+    open_sockets();
+    assert_int_equal(shutdown(ends[0], SHUT_RDWR), 0);
+}
+
+TEST(without_a_reader_lines_are_counted, open_closed_socket, close_pipe)
+{
+    uint64_t before = log_dropped();
+
+    log_setup(LOG_INFO, false, ends[1]);
+    log_info("zab", "no reader");
+    assert_true(log_dropped() == before + 1);
 }
