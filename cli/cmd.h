@@ -5,7 +5,7 @@
  * command writes its result to stdout and everything else to stderr, and returns the process's exit
  * code. Only cli/ may end the process.
  *
- * All files of cli/ include this header, which includes what most of them need.
+ * All commands include this header, which includes what most of them need.
  */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
@@ -120,7 +120,8 @@ enum {
 struct cmd_operands {
     int min; /* The least number of operands; `max` is the greatest. */
     int max;
-    enum cmd_operand kinds[CMD_OPERANDS_MAX]; /* The last kind applies to all further operands. */
+    enum cmd_operand
+        kinds[CMD_OPERANDS_MAX]; /* Of the first operands; the others are not checked. */
 };
 
 struct buf;

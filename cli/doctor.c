@@ -230,7 +230,8 @@ static void look_at_clocks(struct look *look)
     int64_t first_most = 0;
 
     JSONR_EACH (replica, look->replicas) {
-        /* The bounds of the difference from the local clock, which Date gives only in seconds. */
+        /* The bounds of the difference from the local clock; `clock_ms` is from a Date in seconds.
+         */
         int64_t clock_ms = jsonr_number(replica, "clock_ms");
         int64_t least = clock_ms - jsonr_number(replica, "answered_ms");
         int64_t most = clock_ms + 1000 - jsonr_number(replica, "asked_ms");

@@ -268,6 +268,7 @@ int live_run(struct live *live, char **args, int input)
     ASSERT(live->child <= 0 && args[0]);
     (void)fflush(stdout);
     if (pipe2(fds, O_CLOEXEC)) {
+        live_drop_env(live);
         return fail(live, args[0], errno);
     }
     start.env = join_env(live->env);

@@ -388,6 +388,8 @@ static const enum http_media *offered_by(const struct http_request *request)
 
     static const enum http_media streams[] = {HTTP_MEDIA_SSE, HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
 
+    static const enum http_media lines[] = {HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
+
     static const enum http_media json_or_raw[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
     const struct op_def *def = request->def;
 
@@ -398,7 +400,7 @@ static const enum http_media *offered_by(const struct http_request *request)
         return streams;
     }
     if (def->shape == OP_SHAPE_LINES) {
-        return streams + 1; /* NDJSON only. */
+        return lines;
     }
     return def->status_raw ? json_or_raw : fixed[HTTP_ROUTE_DOCUMENT];
 }

@@ -229,7 +229,9 @@ enum MHD_Result http_answer_document(struct http_conn *conn)
 
     struct MHD_Response *response = http_response_lasting(conn, text, "application/json", etag);
 
-    http_header(response, "X-Content-Type-Options", "nosniff");
+    if (conn->request.answer.status == MHD_HTTP_OK) {
+        http_header(response, "X-Content-Type-Options", "nosniff");
+    }
     http_header(response, "Cache-Control", "no-cache");
     http_header_common(conn, response, true);
     return http_send(conn, conn->request.answer.status, response);

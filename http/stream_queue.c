@@ -254,7 +254,8 @@ struct blob *stream_event_frame(struct http_stream *stream, const struct watch_e
     return frames->shared[form];
 }
 
-/* Returns a writer for the object of a frame, which frame_put queues. */
+/* Returns a writer for the object of a frame, which frame_put queues. Until then nothing else may
+ * use the watcher's text, as the encoding of an event does. */
 static struct jsonw frame_open(struct http_stream *stream, const char *name)
 {
     struct buf *out = &stream->client.watcher->text;

@@ -141,7 +141,7 @@ struct store_op {
     /* Error of SNAP_INSTALL; the old state stands. ERR_CORRUPT: the snapshot does not verify, or
      * the staged log does not cover (start, end]. ERR_NO_SPACE: snapshot or log did not fit. */
     enum err ret_err;
-    zxid_t ret_last;     /* Last zxid of the log, after TRUNCATE, RESET and SNAP_INSTALL. */
+    zxid_t ret_last;     /* Last zxid of the log; valid after TRUNCATE, RESET and SNAP_INSTALL. */
     uint64_t ret_chain;  /* Chain value at `ret_last`. */
     zxid_t ret_snap_end; /* End of the snapshot, after SNAP_INSTALL. */
 };

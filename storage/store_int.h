@@ -139,7 +139,8 @@ void snap_set_add(struct snap_set *set, const struct snap_entry *entry);
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
 struct snap_entry *snap_set_newest(struct snap_set *set); /* The newest that is not bad, or NULL. */
 
-/* Returns the entry of `start` if `history` is still the history of the log, else NULL. */
+/* Returns the entry of `start` if `history` is still the history of the log, else NULL. The caller
+ * holds wal.files_mutex. */
 struct snap_entry *snap_find(struct store *store, uint64_t history, zxid_t start);
 
 /* Unlinks a snapshot and removes it from the set. A snapshot that cannot be unlinked stays in the

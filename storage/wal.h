@@ -238,9 +238,8 @@ struct wal_found {
     uint64_t torn_to;
 };
 
-/* Sets the verdict DAMAGED with a reason, unless the report has that verdict already. Returns
- * false.
- */
+/* Sets the verdict DAMAGED with a reason, unless the report has that verdict already. Always
+ * returns false. */
 bool report_damage(struct store_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -465,6 +465,7 @@ enum err wal_recover(struct wal *wal, const struct names *names, struct store_re
     if (!is_good) {
         if (scan.err == ERR_OK) {
             PROBE("storage.log_damaged");
+            ASSERT(report->verdict == STORE_DAMAGED);
             ret_found->verdict = STORE_DAMAGED;
         }
         /* No part of a damaged log may be used. */

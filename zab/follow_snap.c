@@ -25,6 +25,7 @@ void follow_snap_begin(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
     ASSERT(!zab->follow.snap.begun && zab->follow.chunk_count == 0);
+    ASSERT(!zab->follow.newleader_seen && !zab->follow.has_staged_config);
 
     zab->follow.phase = FOLLOW_SNAP;
     trail_reset(&zab->follow.staged, 0, 0);

@@ -205,7 +205,7 @@ struct leading {
     uint32_t refill_turn;     /* Index of the peer for which a chunk was read last. */
 };
 
-enum follow_phase {
+enum follow_phase {   /* In the order in which a learner goes through them. */
     FOLLOW_CEPOCH,    /* The learner has sent CEPOCH and waits for NEWEPOCH. */
     FOLLOW_JOIN,      /* The identity is on its way to the disk. */
     FOLLOW_PROMISE,   /* The promise is on its way to the disk. */

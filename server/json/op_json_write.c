@@ -360,7 +360,8 @@ static enum err put_zxid(struct jsonw *json, const struct op_args *args,
     return ERR_OK;
 }
 
-/* Writers of the shapes that have members. */
+/* Writers of the shapes that have members. Results of OP_SHAPE_NONE have neither stat nor
+ * permissions, so put_znode writes their path only. */
 static enum err (*const writers[])(struct jsonw *json, const struct op_args *args,
                                    const struct op_result *result,
                                    const struct op_json_style *style) = {

@@ -368,7 +368,8 @@ static bool is_open(struct slice acl)
 enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
                  const char **ret_why)
 {
-    static const char too_large[] = "the ACL has more than 128 entries or 16384 bytes";
+    static const char too_large[] = "the ACL has more than 128 entries, more than 16384 "
+                                    "bytes, or a text of more than 4096 bytes";
     struct acl_entry entry;
 
     buf_clear(out);

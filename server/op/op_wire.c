@@ -155,6 +155,14 @@ static void check_number(struct wire_reader *reader, const struct op_field *fiel
     }
 }
 
+static int64_t narrow_of(const struct op_field *field, const void *at)
+{
+    if (field->type == OP_FIELD_I32) {
+        return *(const int32_t *)at;
+    }
+    return *(const uint32_t *)at;
+}
+
 static struct slice get_bytes(struct wire_reader *reader, const struct op_field *field)
 {
     struct slice bytes = wire_get_bytes(reader, (size_t)field->max);
@@ -182,9 +190,7 @@ static void get_field(struct wire_reader *reader, const struct op_field *field,
         break;
     case FORM_32:
         *(uint32_t *)at = wire_get_u32(reader);
-        check_number(reader, field,
-                     field->type == OP_FIELD_I32 ? *(const int32_t *)at
-                                                 : (int64_t) * (const uint32_t *)at);
+        check_number(reader, field, narrow_of(field, at));
         break;
     case FORM_64:
         *(uint64_t *)at = wire_get_u64(reader);
