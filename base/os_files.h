@@ -5,9 +5,8 @@
  * Storage keeps a few descriptors in reserve and closes one of them when it needs a descriptor for
  * a file. Before the file is open, another thread could take the freed descriptor. So storage makes
  * a claim first: a thread that opens a descriptor for a client asks os_files_are_claimed *after*
- * opening it, and closes it again if there is a claim. Each such thread takes at most one
- * descriptor that it does not keep, and storage has more descriptors in reserve than there are such
- * threads.
+ * opening it, and closes it again if there is a claim. Such a thread takes at most one of the freed
+ * descriptors. Storage has more in reserve than there are such threads, so one is left for storage.
  */
 #ifndef BASE_OS_FILES_H
 #define BASE_OS_FILES_H

@@ -17,7 +17,7 @@ enum {
     PATH_BYTES_MAX = 2048,
     TEXT_BYTES_MAX = 8192, /* Text of /proc/meminfo or of /proc/self/cgroup. */
     NUMBER_BYTES_MAX = 64, /* Text of a limit. */
-    LEVELS_MAX = 64        /* The most nested groups that are read. */
+    LEVELS_MAX = 64        /* Levels of nested groups that are read. */
 };
 
 /* Reads the whole text of a small file; false, and "", when there is none. */

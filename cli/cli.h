@@ -56,7 +56,8 @@ int cli_ask_pages(const struct cli *cli, const struct client_request *request, c
 /* Prints the answer to the last request as it is. */
 void cli_answer(const struct cli *cli);
 
-/* Prints a number, the result for `path`: as text the number alone, in JSON path and `member`. */
+/* Prints a number, the result for `path`. The text is the number alone, the JSON {"path": path,
+ * member: number}. */
 void cli_print_number(const struct cli *cli, const char *path, const char *member, int64_t number);
 
 /* Reports an error that the command itself has found; `code` is one word. Returns the exit code. */

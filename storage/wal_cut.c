@@ -100,8 +100,8 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
     return gone;
 }
 
-/* Repeats a historical mistake: later files are removed first, in ascending order, before the cut
- * is durable. */
+/* Repeats a mistake of an earlier version: removes the files behind the cut, in ascending order,
+ * before the cut is durable. */
 static void truncate_as_mutant(const struct wal *wal, size_t from)
 {
     const struct vfs *vfs = &wal->options->vfs;

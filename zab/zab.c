@@ -42,8 +42,8 @@ static void init_log(struct zab *zab, const struct zab_init *init)
     zab->committed = init->committed;
     zab->delivery.last = init->committed;
     zab->delivery.chain = init->committed_chain;
-    /* A disk that joined may know a newer configuration than the log that it has received so far.
-     */
+    /* A disk may have joined with a newer configuration than its log contains; an older change in
+     * the log is then not pending. */
     zab->config.has_pending = init->has_pending && init->pending.version > init->config.version;
     zab->config.pending = init->pending;
 }

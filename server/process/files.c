@@ -21,7 +21,9 @@ enum {
     PROBE_FILES = 4,
     /* Each HTTP thread: epoll, wake-up, a directory and a file of webDir. */
     THREAD_FILES = 5,
-    SHARE = 32, /* Handshakes, refused clients and seats have a 32nd of the limit each. */
+    /* Handshakes of peers, refused connections that linger, and seats of http/seats.h get a 32nd of
+     * the limit each, within the bounds below. */
+    SHARE = 32,
     HANDSHAKES_MIN = 8,
     HANDSHAKES_MAX = 256,
     LINGERS_MIN = 4,
@@ -45,8 +47,8 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                               .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
-    /* The acceptor may hold all seats. Half as many connections may be on the way to the probe
-     * thread, as many in the probe thread, and as many at the probe port. */
+    /* The acceptor may hold all seats. Connections for half of the seats may be on the way to the
+     * probe thread, for another half in that thread, and for another half at the probe port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
     uint64_t left = 0;
 

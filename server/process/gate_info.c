@@ -162,7 +162,7 @@ static const struct zab_peer_status *peer_of(const struct publication *copy, uin
 }
 
 enum {
-    SILENT_MIN_MS = 1000 /* Minimum: status reports may be rarer than very short ticks. */
+    SILENT_MIN_MS = 1000 /* Least silent_ms: between two reports may be many short ticks. */
 };
 
 /* Returns the ms without contact, direct or through the leader, after which a replica is silent. */
@@ -178,7 +178,7 @@ static uint64_t heard_at(const struct zab_peer_status *peer, const struct heartb
 }
 
 /* Returns the state in the peer's last report, unless a newer message of the peer says that it is
- * looking. A peer that last reported itself as leader is joining while another replica leads. */
+ * looking. Returns "joining" for a peer that reported itself as leader, if another one leads. */
 static const char *reported_state(const struct zab_status *self, const struct zab_peer_status *peer,
                                   const struct heartbeat *heartbeat)
 {

@@ -13,7 +13,7 @@ enum {
     COARSE_MS = TREND_COARSE_S * STEP_MS,
     TRIM_MS = 3000,           /* Shortest time between two returns of memory to the system. */
     TRIM_BYTES = 32 << 20,    /* Memory that clients must have freed since the last return. */
-    TRIM_REST_BYTES = 1 << 20 /* Threshold if 1 MiB or more was in use at the last return. */
+    TRIM_REST_BYTES = 1 << 20 /* The same, if so much was in use at the last return. */
 };
 
 /* ---- Counters. ---- */

@@ -30,7 +30,7 @@ struct replica_options {
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
     uint32_t reap_every_ms;          /* Leader: time between two scans for due work. */
-    uint32_t keep_age_ms;      /* Leader: idle time until it logs the age (first: at most 10 s). */
+    uint32_t keep_age_ms;      /* Leader: idle time until it logs the age; 10 s at most if new. */
     struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
     struct window *window;     /* Takes the changes for watches; NULL: there are no watches. */
     struct touch_set *touched; /* Sessions active at this replica; NULL: none ever. */
@@ -98,7 +98,7 @@ struct replica_status {
     uint64_t digest;
     uint64_t requests; /* Requests in flight. */
     struct replica_counts counts;
-    struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last received. */
+    struct prep_room room;  /* maxTreeBytes in force, as the leader last reported it. */
     const char *aside;      /* Why this replica takes no writes; NULL: it does. */
     int64_t clock_ahead_ms; /* This replica's wall clock minus that of a majority of voters. */
     bool clock_known;       /* Enough clocks are known for `clock_ahead_ms`. */

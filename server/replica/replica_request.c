@@ -206,8 +206,7 @@ static bool may_forward(const struct replica *replica, const struct op_request *
 static void dispatch_forward(struct replica *replica, struct op_request *request)
 {
     if (!may_forward(replica, request)) {
-        set_stage(replica, request,
-                  REQUEST_QUEUED); /* Its size is known from an earlier attempt. */
+        set_stage(replica, request, REQUEST_QUEUED);
         return;
     }
     buf_clear(&replica->txn);
@@ -444,8 +443,9 @@ static bool may_be_committed(const struct op_request *request)
 void requests_role_ended(struct replica *replica)
 {
     list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
-        /* A deferred reply rests on proposals that the old epoch may never commit. A larger zxid of
-         * the next epoch does not prove that they were committed. */
+        /* A deferred reply rests on proposals that the old epoch may never commit. Its wait would
+         * end at any larger zxid, also at one of the next epoch, which does not prove that those
+         * proposals were committed. */
         if (request->stage == REQUEST_CONFIRMING ||
             (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);

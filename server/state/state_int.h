@@ -32,7 +32,7 @@ struct znode {
     zxid_t pzxid;
     int64_t ctime_ms;
     int64_t mtime_ms;
-    int64_t age_ms;     /* Age from which a TTL or an unused container counts; 0: neither. */
+    int64_t age_ms;     /* When the TTL, or the time of an unused container, began; 0: none. */
     uint64_t owner;     /* See txn.h. */
     uint64_t path_hash; /* Hash over the parent's path hash and the name. */
     uint64_t data_hash; /* Hash of the data; kept to take the old value out of the digest. */
@@ -241,7 +241,7 @@ enum {
 struct undo_entry {
     enum txn_effect_type type;
     int32_t version;    /* SET, SET_ACL. */
-    struct znode *node; /* CREATE to SET_ACL; the entry of a DELETE owns it. */
+    struct znode *node; /* Of all types on a znode; the entry of a DELETE owns it. */
 
     union {
         struct znode *parent;          /* CREATE, DELETE. */
@@ -286,7 +286,7 @@ struct state {
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* Maps the address of a znode to its entry in `reap`. */
     uint64_t reap_serial;     /* Last serial given; serials order entries of equal due time. */
-    size_t reap_counting;     /* Number of entries in `reap` that wait for an age. */
+    size_t reap_counting;     /* Number of entries in `reap` that become due at an age. */
     int64_t reap_until_ms;    /* Age by which all waiting entries are due; 0: none waits. */
     struct acls acls;
     struct sessions sessions;

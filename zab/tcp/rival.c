@@ -28,8 +28,8 @@ void rival_tell_seen(struct tcp *tcp)
     }
 }
 
-/* Whether other replicas are connected with an older or a younger process of the peer's id than
- * this replica. */
+/* Whether other replicas are connected with a process of the peer's id that is older, or younger,
+ * than the process with which this replica is connected. */
 static void compare(const struct tcp *tcp, const struct link *link, bool *ret_older,
                     bool *ret_younger)
 {
@@ -117,10 +117,11 @@ static bool settle_doubt(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* Asks, after a pause, whether an older process that is connected elsewhere lives. The pause covers
- * a restart: a replica that was stopped for a moment may read the report about the restarted
- * process before it reads that the old connection has closed. If the clock was ahead when the ended
- * process started, the restarted process seems to be the older one. */
+/* Asks, after a pause, whether an older process that is connected elsewhere lives. The pause is for
+ * a peer that was restarted: this replica may have been stopped for a moment, and may read another
+ * replica's report about the new process before it reads that its connection with the old process
+ * has closed. The new process even seems to be the older one if the clock was ahead when the old
+ * process started. */
 static uint64_t tick_older(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / TCP_PAUSE_SHARE;
