@@ -65,7 +65,7 @@ struct budget_relief {
     uint64_t early_ms; /* Time of the next cut while the budget is short; 0 at first. */
 };
 
-/* Takes bytes from queues whose clients took nothing for `grace_ms`, the slowest first, until
+/* Drops bytes of queues whose clients took nothing for `grace_ms`, the slowest first, until
  * budget_is_relieved. */
 typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
 

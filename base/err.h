@@ -72,7 +72,7 @@ enum err {
     ERR_COUNT
 };
 
-/* Runs the next step of a sequence: if `err` is ERR_OK, so each earlier step has succeeded, makes
+/* Runs the next step of a sequence, unless an earlier step has failed: if `err` is ERR_OK, makes
  * the call `step` and sets `err` to its result. */
 #define THEN(err, step) ((err) = (err) == ERR_OK ? (step) : (err))
 

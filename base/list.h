@@ -67,7 +67,7 @@ static inline struct list *list_pop(struct list *head)
 #define list_for_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
 #define list_for_each_safe(it, tmp, head) \
     for (struct list *it = (head)->next, *tmp = it->next; it != (head); it = tmp, tmp = it->next)
-/* Walks the entries: `it` is each of them in turn, a `type` whose node in this list is `member`. */
+/* Walks the entries in order: `it` points to an entry of type `type`; `member` is its list node. */
 #define list_for_each_entry(type, it, member, head)                        \
     for (type *it = list_first(head, type, member); &it->member != (head); \
          it = list_first(&it->member, type, member))

@@ -25,7 +25,7 @@ enum {
 static _Atomic int setup_level = LOG_INFO;
 static _Atomic bool setup_json;
 static _Atomic int setup_fd = STDERR_FILENO;
-static _Atomic bool setup_socket; /* `setup_fd` is one. */
+static _Atomic bool setup_socket; /* `setup_fd` is a socket. */
 static int opened_fd = -1;        /* Opened by log_setup. */
 static _Atomic uint64_t dropped;
 
@@ -125,7 +125,7 @@ static bool put_char(struct line *line, const uint8_t *from, size_t len, int32_t
     return put(line, escaped, (size_t)size);
 }
 
-/* Appends `text` with escapes. Text that does not fit is cut off at a character. */
+/* Appends `text` with escapes. Text that does not fit is cut off between two characters. */
 static void put_escaped(struct line *line, struct slice text, bool json)
 {
     size_t pos = 0;

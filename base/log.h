@@ -3,8 +3,8 @@
  *
  * A line is one write of at most LOG_LINE_MAX bytes. No write waits: a line for which a pipe, a
  * terminal or a socket has no room, because its reader is slow or frozen, is dropped or cut, and
- * counted. A long message is cut at a character. Control characters and bytes that are not UTF-8
- * are escaped, so a message cannot forge a line. Callers pass no secrets.
+ * counted. A long message is cut between two characters. Control characters and bytes that are not
+ * UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -48,8 +48,8 @@ char *mem_strdup(const char *text);
 /* Frees an allocation. Accepts NULL. */
 void mem_free(void *ptr);
 
-/* Gives freed memory back to the system, which the heap keeps otherwise. The call looks at all free
- * memory with the heap locked, which takes some milliseconds: call it seldom, from an idle
+/* Gives freed memory, which the heap otherwise keeps, back to the system. The call looks at all
+ * free memory with the heap locked, which takes some milliseconds: call it seldom, from an idle
  * thread. */
 void mem_trim(void);
 

@@ -309,8 +309,8 @@ bool pieces_at_text(const struct pieces *pieces)
     return piece && piece->text && pieces->at >= piece->len;
 }
 
-/* Called when `len` bytes of the first piece are taken: moves the place in the piece's text by
- * those of the bytes that belong to the text. */
+/* Called when `len` bytes of the first piece are taken. The last of these bytes may belong to the
+ * piece's text: moves the place in the text behind them. */
 static void pass_text(const struct pieces *pieces, size_t len)
 {
     struct piece_text *text = pieces->first->text;

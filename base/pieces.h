@@ -19,7 +19,7 @@
 
 enum {
     PIECES_SHARE_BYTES = 256,     /* Fewer bytes are cheaper to copy than to share. */
-    PIECES_MERGE_BYTES = 16 << 10 /* Fixed bytes share a piece up to this size. */
+    PIECES_MERGE_BYTES = 16 << 10 /* Frames that must arrive share pieces up to this size. */
 };
 
 enum piece_kind {
@@ -80,7 +80,7 @@ size_t pieces_take(struct pieces *pieces, void *to, size_t max);
 size_t pieces_look(struct pieces *pieces, struct slice *parts, size_t parts_max, size_t bytes_max,
                    uint8_t *block, size_t block_max);
 
-/* True when the next byte belongs to a text, whose bytes each pieces_look encodes again. */
+/* True when the next byte belongs to a text, which each call of pieces_look encodes again. */
 bool pieces_at_text(const struct pieces *pieces);
 
 /* Takes the first `bytes` of the bytes that pieces_look has shown. When only a part of the shown

@@ -1,9 +1,9 @@
 /*
  * config.h - the configuration: one struct, one table of keys, four sources.
  *
- * Later sources win: default, file, environment, flag. An error is one line that names the key, the
- * place and the remedy, before anything is written. The table drives the parser, the help text and
- * the listing of limits, so each key is in one place. Immutable after config_load.
+ * Later sources win: default, file, environment, flag. An error is reported in one line that names
+ * the key, the place and the remedy, before anything is written. The table drives the parser, the
+ * help text and the listing of limits, so each key is in one place. Immutable after config_load.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -76,8 +76,8 @@ struct config_tree {
     uint32_t session_ephemeral_bytes_max; /* Bytes of the paths of these ephemerals. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
-    uint32_t remembered_client_max;  /* Results of one identity, once half of all are in use. */
-    uint32_t remembered_network_max; /* Results of one address, once half of all are in use. */
+    uint32_t remembered_client_max;  /* Results of an identity once remembered_max is half used. */
+    uint32_t remembered_network_max; /* Results of an address once remembered_max is half used. */
     uint32_t result_bytes_max;       /* Bytes of one remembered result. */
     uint32_t remember_ms;
     uint32_t window_max; /* Transactions that watchers can resume from. */
@@ -106,7 +106,7 @@ struct config_clients {
      * members have no keys, and are 0 when they were not computed. */
     uint32_t client_files_max; /* All clients together; 0: no bound. */
     uint32_t lingers_max;      /* Refused connections that are still open; 0: 256. */
-    uint32_t seats_max;        /* Connections over a cap that may be probes; 0: 512. */
+    uint32_t seats_max;        /* Possible probes beyond the connection limits; 0: 512. */
 
     uint32_t data_bytes_max;
     uint32_t multi_ops_max;

@@ -219,7 +219,7 @@ static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
     }
 }
 
-/* Sets defaults that follow the tick and the pools, and checks the session timeouts. Reports of
+/* Sets defaults that depend on the tick and the pools, and checks the session timeouts. Reports of
  * touched sessions come twice a tick, and a session must outlive some of them. */
 static enum err check_sessions(struct config_loader *loader)
 {
@@ -294,7 +294,8 @@ static enum err check_pools(struct config_loader *loader)
 
     clients->pool_bytes_max = max_u64(pool, 2 * largest_request(clients));
     pool = clients->pool_bytes_max;
-    /* One address has its part of the connections, and at least room for one request. */
+    /* One address gets the same part of a pool as of the connections, and at least room for one
+     * request. */
     uint64_t all = clients->connections_max;
     uint64_t part = pool * min_u64(clients->connections_per_address_max, all) / all;
 

@@ -1,6 +1,6 @@
 /*
  * The core's peers: handlers for events of the transport, and the opening of the transport. The
- * reason why a peer is refused is logged once, and shown by /ensemble/v1 until the peer is
+ * reason why a peer is refused is logged at intervals, and shown by /ensemble/v1 until the peer is
  * connected.
  */
 #include "server/process/server_int.h"

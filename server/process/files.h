@@ -19,7 +19,7 @@ struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
     uint32_t reserve;    /* Descriptors that clients do not get. */
     uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
-    uint32_t seats;      /* Part of the reserve: connections over a cap that may be probes. */
+    uint32_t seats;      /* Part of the reserve: possible probes beyond the connection limits. */
     uint32_t lingers;    /* Part of the reserve: refused clients until they hang up. */
     uint32_t clients;    /* Connections and second descriptors together; 0: the limit is too low. */
 };

@@ -26,8 +26,8 @@ static void write_cluster(struct jsonw *json, const struct zab_config *config)
     jsonw_kv_cstr(json, "history", history);
 }
 
-/* Returns the number of exceeded quotas, among the first VIEW_NODES_MAX, the most that one hold of
- * the lock may visit. */
+/* Returns how many of the first VIEW_NODES_MAX quotas are exceeded. One hold of the lock may visit
+ * no more quotas. */
 static uint64_t quotas_exceeded(const struct state *state)
 {
     const struct state_quota *quota = state_quota_after(state, slice_make(NULL, 0));
@@ -162,7 +162,7 @@ static const struct zab_peer_status *peer_of(const struct publication *copy, uin
 }
 
 enum {
-    SILENT_MIN_MS = 1000 /* Least silent_ms: between two reports may be many short ticks. */
+    SILENT_MIN_MS = 1000 /* Minimum of silent_ms: many short ticks may pass between two reports. */
 };
 
 /* Returns the ms without contact, direct or through the leader, after which a replica is silent. */

@@ -255,7 +255,7 @@ static bool is_free(const struct confirmed_slot *slot)
     return load(&slot->identity) == 0;
 }
 
-/* Counts the identities of this user, and of this address, that lists have confirmed; identities of
+/* Counts the identities of this user, and of this address, that ACLs have confirmed; identities of
  * the super user do not count. */
 static void count_own(const struct confirmed_set *set, const struct confirmed_name *name,
                       uint32_t *ret_user, uint32_t *ret_address)
@@ -359,7 +359,7 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
     note(guard, network, auth_user(id), kind);
 }
 
-/* True for the super user's name with another password. When a list has confirmed that identity,
+/* True for the super user's name with another password. When an ACL has confirmed that identity,
  * two users have the same name, and the identity is no guess. */
 static bool is_super_guess(struct guard *guard, struct slice network, const struct auth *auth,
                            struct slice id)

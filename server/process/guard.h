@@ -18,11 +18,11 @@
  * of other addresses: when the table of addresses is full, those with the smallest debt are
  * forgotten.
  *
- * A client can write a list of its own that confirms any identity. So a newly confirmed identity
- * never replaces an identity that was in use recently, of the same name or of another one. An
- * identity that a list has confirmed never replaces one that superDigest has confirmed. An identity
- * that finds no place is not kept: it only loses the right to pass while its name is slowed.
- * Look-ups take no lock.
+ * A client can write an ACL that confirms any identity. So a newly confirmed identity never
+ * replaces an identity that was in use recently, of the same name or of another one. An identity
+ * that an ACL has confirmed never replaces one that superDigest has confirmed. An identity that
+ * finds no place is not kept: it only loses the right to pass while its name is slowed. Look-ups
+ * take no lock.
  *
  * Malformed credentials and secrets of 122 random bits reveal nothing by their failure: they are
  * only counted and logged. An IPv6 address counts as its /64. Any thread.
@@ -88,7 +88,7 @@ void guard_release(struct guard *guard);
 uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_t first,
                     uint64_t now_ns);
 
-/* Counts identities that lists have refused, and keeps those that lists have confirmed. Called
+/* Counts identities that ACLs have refused, and keeps identities that ACLs have confirmed. Called
  * after each answer. */
 void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t now_ns);
 

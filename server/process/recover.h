@@ -38,9 +38,9 @@ void recover_release(struct replica_options *options);
 enum err recover_each(struct store *store, zxid_t from, zxid_t last,
                       enum err (*take)(void *ctx, const struct logrec *rec), void *ctx);
 
-/* Puts a state with that history into the view, and fills the event that answers ZAB_FX_RESTORE of
- * `start`. For `start` 0 the state is empty; otherwise it is the newest snapshot, which is fuzzy up
- * to its end. When the event has an `err`, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */
+/* Puts a state with this `history` into the view, and fills the event that answers ZAB_FX_RESTORE
+ * of `start`. For `start` 0 the state is empty; otherwise it is the newest snapshot, which is fuzzy
+ * up to its end. When the event has an `err`, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event);
 

@@ -77,7 +77,8 @@ void log_thread_end_if(bool failed, enum err err);
 struct worker_job {
     struct list node;
     struct zab_event event;
-    zxid_t zxid;       /* FETCHED: records after it; others: snapshot's start, 0: empty state. */
+    zxid_t zxid;       /* FETCHED: reads the log after it. STORED_SNAP, RESTORED: the snapshot's
+                          start; RESTORED with 0: an empty state. */
     uint64_t chain;    /* STORED_SNAP: chain value at `zxid`. */
     struct buf config; /* STORED_SNAP: the encoded configuration. */
     uint64_t history;  /* RESTORED: history of an empty state. */
@@ -292,7 +293,8 @@ struct share_ticket {
 void gate_shares_init(struct gate *gate);
 void gate_shares_release(struct gate *gate);
 
-/* True when the result of this write with a key may be remembered; else its result says why not. */
+/* True when the result of this write with a key may be remembered; else sets an error as the
+ * request's result. */
 bool gate_shares_ask(struct gate *gate, struct op_request *request,
                      struct share_ticket *ret_ticket);
 /* Takes the tokens of a request that was submitted. */

@@ -48,7 +48,7 @@ struct snap_send {
 
 void snap_send_init(struct snap_send *send, struct store *store);
 
-/* Closes all files: another state replaces this one, or the process ends. */
+/* Closes all files: the replica loads another state, or the process ends. */
 void snap_send_close(struct snap_send *send);
 
 /* Closes files that no peer has used for `idle_ms`: the peer is gone. A file that is not checked
@@ -61,7 +61,8 @@ struct snap_piece {
     bool is_first;               /* First piece of a transfer. */
     uint64_t id;                 /* First piece: snapshot that the peer has a part of; 0: none. */
     zxid_t oldest;               /* First piece: the snapshot may not begin before this zxid. */
-    uint64_t offset;             /* First piece: bytes the peer has; out: 0 for another snapshot. */
+    uint64_t offset;             /* Offset in the file. First piece: bytes that the peer has; out: 0
+                                    when another snapshot is sent. */
     uint32_t len;                /* Bytes of the piece, at most. */
     bool is_last;                /* Out: the file ends with this piece. */
     struct store_snap_info info; /* Out: the file. */

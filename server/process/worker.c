@@ -38,8 +38,7 @@ static void answer(struct worker *worker, struct worker_job *job)
 }
 
 /* True when an operation must be retried because it found no file descriptor; pauses before the
- * retry. The operation is only delayed, as by a slow disk, because to the protocol a failed read
- * means damage. */
+ * retry. The operation must not fail, because the protocol would take a failed read for damage. */
 static bool is_again(struct worker *worker, enum err err)
 {
     if (err != ERR_NO_FILES) {
@@ -253,7 +252,7 @@ static void snapshot(struct worker *worker, struct worker_job *job, struct list 
     answer(worker, job);
 }
 
-/* Reads the snapshot that a learner is about to get from end to end, then sends its first piece. */
+/* Checks all blocks of the snapshot that a learner is about to get, then sends its first piece. */
 static void check_and_send(struct worker *worker, struct worker_job *job, struct list *later)
 {
     uint64_t start_ms = os_now_ms();
