@@ -17,7 +17,7 @@
 struct overlay_node {
     struct stat_view stat;
     uint64_t owner;   /* Owner as stored: see txn.h. */
-    int64_t age_ms;   /* Age from which a TTL or an unused container counts. */
+    int64_t age_ms;   /* Age at which the TTL, or the time of an unused container, began. */
     uint32_t creates; /* Children ever created. */
     struct blob *acl; /* NULL: open to all; the reference is the state's or the overlay's. */
     bool exists;

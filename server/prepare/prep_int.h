@@ -128,10 +128,10 @@ enum err prep_remember(struct prep_step *step);
 enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
                   const char *detail);
 
-/* Writes a list to prep->acl in its canonical form. */
+/* Writes an ACL to prep->acl in its canonical form. */
 enum err prep_fix_acl(const struct prep_step *step, struct slice acl);
 
-/* Returns a new reference to a list for the overlay; NULL when the list is open to all. */
+/* Returns a new reference to an ACL for the overlay; NULL when the ACL is open to all. */
 struct blob *prep_acl_blob(struct slice acl);
 
 /* ---- Znodes. ---- */

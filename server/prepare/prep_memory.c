@@ -80,9 +80,9 @@ void prep_count_node(const struct prep_step *step, struct slice path,
                comes);
 }
 
-/* Counts the cost of a list. A list that no applied znode has yet counts for each request in flight
- * that sets it. A list that loses its last znode is not counted as freed, because another request
- * in flight may use it. */
+/* Counts the memory of an ACL. An ACL that no applied znode has yet is counted for each request in
+ * flight that sets it. An ACL that loses its last znode is not counted as freed, because another
+ * request in flight may use it. */
 void prep_count_acl(const struct prep_step *step, struct slice acl)
 {
     if (!state_has_acl(step->state, acl)) {

@@ -1,4 +1,4 @@
-/* clock.h - the two times of a transaction: its age, which counts the time of leaders, and its
+/* clock.h - the two times of a transaction: its age, which grows only while a leader leads, and its
  * stamp, which is a wall clock time. Pure functions; core thread. */
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
@@ -30,7 +30,7 @@ enum {
 struct age {
     int64_t seen_ms;  /* Highest age of the transactions and admissions that this replica has. */
     int64_t heard_ms; /* Age from heartbeats of the leader of `epoch`; 0: none. */
-    int64_t line_ms;  /* Age at `line_at`; later heartbeats' ages are bounded from there. */
+    int64_t line_ms;  /* Age at `line_at`; the bound on ages from later heartbeats starts here. */
     uint64_t line_at; /* Monotonic time of this replica. */
     uint32_t epoch;   /* The current epoch. */
     bool own;         /* This replica is elected to lead `epoch` or the next epoch. */
@@ -79,16 +79,16 @@ enum {
  * reveals jumps. */
 struct steady {
     bool known;
-    int64_t ahead_ms; /* Lead over the monotonic clock; the value in use. */
+    int64_t ahead_ms; /* Wall clock minus monotonic clock; the value in use. */
     bool jumped;
-    int64_t jump_ahead_ms; /* Lead after the jump. */
+    int64_t jump_ahead_ms; /* The same difference after the jump. */
     uint64_t jump_ms;      /* Monotonic time of the jump. */
 };
 
 /* Returns the wall clock; for a while after a jump, the time without that jump. */
 int64_t steady_read(struct steady *steady, uint64_t now_ms, int64_t wall_ms);
 
-/* Returns the nearest time that a stamp can have; 0 means no clock. */
+/* Returns the valid stamp nearest to `wall_ms`; 0 means that the clock is not known. */
 int64_t stamp_clamp(int64_t wall_ms);
 
 /* Returns the latest time that `needed` of the clocks have reached; sorts the clocks. An unknown

@@ -41,7 +41,7 @@ const char *replica_role_name(enum replica_role role)
     return names[role];
 }
 
-/* ---- Format u8, count u8, then for each its length u32 and its bytes. ---- */
+/* ---- Format u8, count u8, then each heartbeat: its length u32 and its bytes. ---- */
 
 #define FIELD(form, member) WIRE_FIELD(WIRE_##form, struct heartbeat, member)
 

@@ -3,7 +3,8 @@
  *
  * Learners send their status to the leader with each PONG, and the leader sends all of them with
  * each PING. So every replica knows the status and the last contact of every other replica, without
- * extra messages. On the wire a status carries its age, not a time, because clocks differ.
+ * extra messages. On the wire a status carries the time since it was made, not the time at which it
+ * was made, because clocks differ.
  */
 #ifndef SERVER_HEARTBEAT_H
 #define SERVER_HEARTBEAT_H

@@ -244,9 +244,9 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
 /* ---- Snapshots and other periodic work. ---- */
 
-/* Whether a snapshot is due: by size only while this replica serves, for a waiting learner also
- * before. A leader may need that learner for the quorum without which it cannot serve. A snapshot
- * before serving is safe, because the applied state is committed. */
+/* Whether a snapshot is due. A log that has grown makes it due only while this replica serves, a
+ * waiting learner also earlier: a leader may need that learner for the quorum without which it
+ * cannot serve. A snapshot before serving is safe, because the applied state is committed. */
 static bool is_snapshot_due(const struct replica *replica)
 {
     bool by_size = replica->snapshot.records >= replica->snapshot.at_records ||

@@ -30,11 +30,11 @@ struct replica_options {
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
     uint32_t reap_every_ms;          /* Leader: time between two scans for due work. */
-    uint32_t keep_age_ms;      /* Leader: idle time until it logs the age; 10 s at most if new. */
-    struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
-    struct window *window;     /* Takes the changes for watches; NULL: there are no watches. */
-    struct touch_set *touched; /* Sessions active at this replica; NULL: none ever. */
-    struct heard *heard;       /* Takes the last heartbeat of each session; NULL: none. */
+    uint32_t keep_age_ms;  /* Idle time until a leader logs the age; new leader: 10 s at most. */
+    struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct window *window; /* Takes the changes for watches; NULL: there are no watches. */
+    struct touch_set *touched;   /* Sessions active at this replica; NULL: none ever. */
+    struct heard *heard;         /* Takes the last contact of each session; NULL: not kept. */
     uint64_t records_since_snap; /* Records in the log after the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };

@@ -116,9 +116,9 @@ static void note_self(struct replica *replica)
     };
 }
 
-/* Returns the smallest limit of this leader and of the voters in step. A voter sends its limit
- * within a tick. Observers and replicas that are not in step do not count: no write waits for them.
- */
+/* Returns the smallest maxTreeBytes of this leader and of the voters in step. A voter sends its
+ * limit within a tick. The limits of observers and of replicas that are not in step are ignored: no
+ * write waits for them. */
 static struct prep_room smallest_room(const struct replica *replica)
 {
     struct prep_room room = {.bytes_max = replica->options.tree_bytes_max};
@@ -156,7 +156,7 @@ void heartbeats_note_room(struct replica *replica)
     }
 }
 
-/* Fills the statuses that a learner sends: its own, and the one received from its leader. */
+/* Fills the statuses that a learner sends: its own, and its leader's as last received. */
 static size_t own_and_leaders(const struct replica *replica, struct heartbeat heartbeats[2])
 {
     uint32_t id = replica->options.zab.id;

@@ -24,7 +24,7 @@ enum {
     DEADLINE_SCAN_MS = 50, /* Time between two scans of all requests for passed deadlines. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
     FORWARDS_MAX = 65536,   /* Learners' requests that wait for room in the pipeline. */
-    FORWARD_COST = 64,      /* Bytes that each forward counts for, besides its own. */
+    FORWARD_COST = 64,      /* Bytes counted for each forward, besides those of its message. */
     REAP_MAX = 1000,        /* Znodes reaped at a time. */
     FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
     KEEP_FIRST_MS = 10000,  /* A new leader first writes the age to the log after this time. */
@@ -113,7 +113,7 @@ struct replica_tree {
     zxid_t fuzzy_end;    /* Effects up to this zxid may be in the state already. */
     bool end_unchecked;  /* The end of a received snapshot has not been reached. */
     uint64_t end_digest; /* Digest that the state must have at the snapshot's end. */
-    bool diverged;       /* The digest was another one: no answer may come from this state. */
+    bool diverged;       /* The digest is not `end_digest`: no answer may come from this state. */
     uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
                             requests up to this number. */
     uint32_t loading;    /* Requested states that are not yet in place. */
@@ -127,7 +127,7 @@ struct replica_tree {
 struct replica_clock {
     struct age age;
     int64_t stamp_ms;       /* Stamp of the last transaction proposed or applied. */
-    struct steady steady;   /* The own wall clock, where this replica votes alone. */
+    struct steady steady;   /* The own wall clock, if this replica is the only voter. */
     struct reached reached; /* Time of a majority's clocks at `compared_ms`. */
     uint64_t compared_ms;   /* Monotonic time of the last comparison. */
     uint64_t awake_ms;      /* Time since which this process has not paused. */
@@ -268,7 +268,7 @@ void replica_release_kept(struct replica *replica);
 
 /* replica_lead.c: the leader's work for learners. */
 void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
-bool lead_confirmed(struct replica *replica, uint64_t token); /* False: another round. */
+bool lead_confirmed(struct replica *replica, uint64_t token); /* False: no reply has this token. */
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 
@@ -308,7 +308,7 @@ void sessions_role_ended(struct replica *replica);
 void sessions_applied(struct replica *replica, const struct state *state);
 void sessions_reported(struct replica *replica, uint32_t peer, struct slice bytes);
 void sessions_peer_lost(struct replica *replica, uint32_t peer);
-bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: another round. */
+bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not `renew_token`. */
 
 /* replica_heartbeats.c: the status of each replica. */
 void heartbeats_turn(struct replica *replica); /* Called before each step. */

@@ -443,9 +443,9 @@ static bool may_be_committed(const struct op_request *request)
 void requests_role_ended(struct replica *replica)
 {
     list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
-        /* A deferred reply rests on proposals that the old epoch may never commit. Its wait would
-         * end at any larger zxid, also at one of the next epoch, which does not prove that those
-         * proposals were committed. */
+        /* A deferred reply rests on proposals that the old epoch may never commit. The request
+         * would wait only until a larger zxid is applied. That zxid may be of the next epoch, and
+         * then does not prove that those proposals were committed. */
         if (request->stage == REQUEST_CONFIRMING ||
             (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);

@@ -108,7 +108,7 @@ static void report_to_leader(struct replica *replica)
         part.count = min_size(left, REPORT_IDS_MAX);
         part.last = part.count == left;
         if (!send_part(replica, ids + at, &part)) {
-            for (; at < count; at++) { /* Unsent touches wait: a lost one may end a session. */
+            for (; at < count; at++) { /* Unsent touches wait: a lost touch may end a session. */
                 (void)touch_add(replica->options.touched, ids[at]);
             }
             return;

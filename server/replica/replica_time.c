@@ -1,6 +1,6 @@
 /* Age and stamp of transactions: what this replica knows of both, and what a leader gives to its
- * transactions. clock.h defines them: the age counts the time of leaders, the stamp is a wall clock
- * time. */
+ * transactions. clock.h defines them: the age grows only while a leader leads, the stamp is a wall
+ * clock time. */
 #include "server/replica/replica_int.h"
 
 enum {

@@ -162,11 +162,11 @@ static void see_persistent(struct diff *diff, const struct znode *node)
     }
 }
 
-/* Adds the events of a znode in the subtree. The slice may show a state later than `upto`, but the
- * window delivers changes after `upto`. A pzxid after `upto` is an exception and adds an event: it
- * may hide the pzxid of an earlier deletion, and a difference reports deleted znodes only by the
- * change of their parent's children. Below a new znode all znodes are new and have their own
- * events. */
+/* Adds the events of a znode in the subtree. The slice may show a state later than `upto`. Changes
+ * after `upto` add no event here, because the window delivers them. A pzxid after `upto` is an
+ * exception and adds an event: it may hide the pzxid of an earlier deletion, and a difference
+ * reports deleted znodes only by the change of their parent's children. Below a new znode all
+ * znodes are new and have their own events. */
 static void see_in_subtree(struct diff *diff, const struct znode *node, struct slice path)
 {
     zxid_t since = diff->by->since;

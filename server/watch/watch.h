@@ -80,7 +80,7 @@ struct watch {
     struct watch_place *place;
     struct watch_key id_key;
     struct watch_key place_key;
-    uint64_t used; /* Serial number of the first trigger of the set that uses the watch up. */
+    uint64_t used; /* Set that uses the watch up, as the serial number of its first trigger. */
 };
 
 struct watch_event {
