@@ -156,7 +156,8 @@ static bool is_unsure(const struct attempts *attempts)
 }
 
 /* Whether the request was not answered in time. An attempt that timed out before it was sent (the
- * last one may be short) does not count if another attempt was refused, or has set `heard`. */
+ * last one may be short) does not make the request late if another attempt was refused, or has set
+ * `heard`. */
 static bool is_late(const struct attempts *attempts)
 {
     bool known = attempts->refused || attempts->heard.exit_code;
@@ -230,7 +231,8 @@ static long try_ms(const struct client *client, const struct attempts *attempts)
     return (long)min_u64(max_u64(share_ms, TRY_MIN_MS), left_ms);
 }
 
-/* Judges an attempt without an answer. A read that was cut off counts as if no replica answered. */
+/* Judges an attempt without an answer. A read whose answer was cut off is judged like a read that
+ * no replica answered. */
 static void judge_silence(struct client *client, struct attempts *attempts, CURLcode result)
 {
     uint64_t since_ms = attempts->refused_since_ms ? attempts->refused_since_ms : os_now_ms();

@@ -28,7 +28,7 @@ enum {
     POLL_MS = 100,
     SHOW_MS = 500,
     EVENT_MAX = 64 << 10, /* Bytes of a line of a stream. */
-    ROUND_MS = 1000,      /* How long a write waits for its events. */
+    ROUND_MS = 1000,      /* How long to wait for the events of a write. */
     STREAMS_MS = 5000     /* How long the first write waits for the streams. */
 };
 
@@ -79,7 +79,7 @@ struct bench_worker {
     struct curl_slist *headers;
     enum bench_what what;
     uint64_t begun_us;
-    struct buf line; /* A line of a stream of events that is not complete. */
+    struct buf line; /* The incomplete last line of a stream of events. */
     bool opened;
 };
 

@@ -382,8 +382,8 @@ const struct cmd cmd_completion = {
 
 /* ---- __complete ---- */
 
-/* Returns how many bytes at the start of the word the shell keeps: the shell replaces only the text
- * after the last of its `breaks` in the word. */
+/* Returns how many bytes at the start of the word the shell keeps. `breaks` are the characters that
+ * separate words for the shell: it replaces only the text after the last such character. */
 static size_t hidden_len(const char *word, const char *breaks)
 {
     size_t hidden = 0;
@@ -407,8 +407,8 @@ static void print(struct slice lines, size_t hidden)
     }
 }
 
-/* Prints the completions of a line, which has the words after the name of the program; the last
- * word is being typed. */
+/* Prints the completions of a line, which begins with the name of the program, and whose last word
+ * is being typed. */
 static void complete_line(const char *line, const char *breaks)
 {
     static char empty[] = "";

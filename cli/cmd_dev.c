@@ -40,7 +40,7 @@ struct dev {
     uint32_t port;                /* The port of the first replica. */
     const char *data;             /* The value of --data. */
     char data_path[DEV_PATH_MAX]; /* The absolute path of `data`. */
-    struct buf keys;              /* More lines for each configuration. */
+    struct buf keys;              /* Lines of each configuration, from the command line. */
     struct loop loop;
     struct loop_watch signals;
     struct child children[NODES_MAX];
@@ -291,8 +291,8 @@ static void on_signal(struct loop_watch *watch, uint32_t ready)
 }
 
 /* Opens the descriptor of signals. SIGINT gets its default action: a shell starts background
- * processes with SIGINT ignored, and an ignored signal would never arrive. A closed terminal
- * (SIGHUP) ends all replicas, unless nohup was used. */
+ * processes with SIGINT ignored, and POSIX lets a system discard an ignored signal even while it is
+ * blocked. A closed terminal (SIGHUP) ends all replicas, unless nohup was used. */
 static void open_signals(struct dev *dev)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, 0};

@@ -103,7 +103,7 @@ static int show(struct cli *cli, const char *path)
     return code > CMD_OK ? cli_tell(cli) : code;
 }
 
-/* Returns the path that a limits znode limits, or NULL. `below` is the znode's path below ROOT. */
+/* Returns the path whose limits the znode ROOT/`below` has; NULL: the znode has no limits. */
 static const char *limited(const char *below, struct buf *out)
 {
     static const char name[] = "/" NAME;
@@ -156,7 +156,7 @@ static int take_lines(const struct cli *cli, struct slice text, json_t *list)
 }
 
 /* Prints all quotas. They come as an export, which has no size limit: there may be more quotas than
- * another answer can hold. */
+ * an answer of another kind can hold. */
 static int show_all(const struct cli *cli)
 {
     struct client_request request = {.target = "/export/v1" ROOT, .accept = "application/x-ndjson"};

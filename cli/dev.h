@@ -31,7 +31,7 @@ struct child {
     bool ready;                /* The replica has served since its start. */
     bool foreign;              /* Another process answered on the port before the start. */
     uint64_t started_ms;       /* When the child was started (monotonic). */
-    uint64_t restart_at_ms;    /* When to restart the child (monotonic); 0: never. */
+    uint64_t restart_at_ms;    /* When to start the child again (monotonic); 0: at once. */
     uint32_t backoff_ms;       /* Delay of the next restart; grows after each short run. */
     char words[DEV_WORDS_MAX]; /* The last warning or error in the child's output. */
     int log_fd;                /* The log file. */

@@ -13,8 +13,9 @@ enum {
     SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
     NEAR_PERCENT = 80,
     HOST_MAX = 256,
-    SUBJECT_MAX = 32,         /* Bytes of "replica N". */
-    UNSENT_SHORT_PERCENT = 75 /* Replicas then close slow clients (base/budget.h). */
+    SUBJECT_MAX = 32, /* Bytes of "replica N". */
+    /* From this percentage of maxUnsentBytes on, replicas close slow clients (base/budget.h). */
+    UNSENT_SHORT_PERCENT = 75
 };
 
 #define SLOW_SYNC_S 0.1

@@ -60,9 +60,12 @@ struct look {
     const json_t *ensemble;
     json_t *findings; /* Errors before warnings, each in the order in which they were found. */
     size_t errors;
-    int voters;      /* Number of voters that a replica reports; 0: no replica answered. */
-    int there;       /* Number of voters that are neither unreachable nor silent. */
-    size_t nameless; /* Unanswered endpoints of no known member, minus those is_told() matched. */
+    int voters; /* Number of voters that a replica reports; 0: no replica answered. */
+    int there;  /* Number of voters that are neither unreachable nor silent. */
+
+    /* Number of endpoints that have not answered and that no member advertises, minus one for each
+     * missing member that is_told() has explained with such an endpoint. */
+    size_t nameless;
 };
 
 /* Adds a finding. `about` is a replica that was asked, a member, or NULL for the ensemble. A

@@ -7,8 +7,8 @@ enum {
     THOUSAND = 1000
 };
 
-/* Returns the bucket of a time. Below FLAT each time has its own bucket; above, HIST_HALF buckets
- * share a power of two. */
+/* Returns the bucket of a time. Below FLAT each time has its own bucket; above, the times from one
+ * power of two to the next share HIST_HALF buckets. */
 static uint64_t bucket_of(uint64_t us)
 {
     uint64_t power = 0;

@@ -1,6 +1,6 @@
 /*
- * hist.h - counts times in µs. The buckets are at most 3 % wide, so the percentiles of any number
- * of times need less than 9 KiB of memory. Pure.
+ * hist.h - a histogram of times in µs. A percentile may be up to 3 % too high; in return, any
+ * number of times needs less than 9 KiB of memory. Pure.
  */
 #ifndef CLI_HIST_H
 #define CLI_HIST_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum {
-    HIST_HALF = 32, /* Buckets for each power of two. */
+    HIST_HALF = 32, /* Buckets from one power of two to the next. */
     HIST_POWERS = 32,
     HIST_BUCKETS = 2 * HIST_HALF + HIST_POWERS * HIST_HALF
 };

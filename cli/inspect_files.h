@@ -3,7 +3,7 @@
  * with a verdict on each of its files.
  *
  * storage/inspect.h reads each file. inspect_files.c compares the files: which segments the log
- * still uses, what a crash leaves in a sound directory, and what an opening would remove.
+ * still uses, what a crash leaves in a sound directory, and what the next start would remove.
  * store_open gives the verdict on the whole directory.
  */
 #ifndef CLI_INSPECT_FILES_H
@@ -59,7 +59,7 @@ enum err inspect_files_load(const struct store_options *options, const struct st
                             struct inspect_files *ret_files);
 void inspect_files_release(struct inspect_files *files);
 
-/* Whether all files that an opening needs are there and undamaged. */
+/* Whether all files that the next start needs are there and undamaged. */
 bool inspect_files_sound(const struct inspect_files *files);
 
 #endif

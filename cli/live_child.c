@@ -327,7 +327,7 @@ static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_
 
         int left = children_signal(had && live->child <= 0 ? number : 0);
 
-        children_wait(live->child); /* Reaps the uncounted processes, which have ended. */
+        children_wait(live->child); /* Reaps ended processes, which `left` does not count. */
         had = live->child > 0;
         if (left == 0 && !had) {
             return true;

@@ -1,7 +1,7 @@
 /*
  * replicas.h - sends a request to every replica at the same time, to learn what each one knows and
- * which ones do not answer. The client (client.h) asks the first replica that answers instead. One
- * thread.
+ * which ones do not answer. (client.h needs only one answer, from the first replica that gives it.)
+ * One thread.
  */
 #ifndef CLI_REPLICAS_H
 #define CLI_REPLICAS_H

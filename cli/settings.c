@@ -285,7 +285,7 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
            ARGS_REFUSE(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
-/* Whether to print in color. NO_COLOR counts whatever its value is (no-color.org). */
+/* Whether to print in color. Any text in NO_COLOR turns color off (no-color.org). */
 static bool has_color(const struct settings *settings, const struct args *args)
 {
     const char *term = settings_env("TERM");

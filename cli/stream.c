@@ -8,7 +8,7 @@ enum {
     BEATS_SILENT = 2, /* A connection silent for so many heartbeat intervals is dead. */
     GREETING_MIN_MS = 1000,
     PAUSE_MIN_MS = 100,  /* First pause between two connections. */
-    PAUSE_MAX_MS = 2000, /* Longest pause; twice as long after each connection without an event. */
+    PAUSE_MAX_MS = 2000, /* Longest pause; the pause doubles until a connection has an event. */
     CONNECT_MS = 3000
 };
 

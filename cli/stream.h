@@ -40,7 +40,7 @@ struct stream {
     char history[STREAM_HISTORY_MAX];
     char bookmark[STREAM_BOOKMARK_MAX]; /* "<history>:<zxid>": where to resume; or "". */
 
-    struct buf line; /* The incomplete last line; of a refusal the whole body. */
+    struct buf line; /* The incomplete last line; after a refusal, its whole body. */
     json_t *pending; /* Array: events of an incomplete transaction. */
     json_t *ready;   /* Array: events to deliver. */
     size_t ready_at; /* The index in `ready` of the next event. */

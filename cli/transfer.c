@@ -18,7 +18,7 @@ struct trying {
     CURL *easy;
     uint64_t share_ms; /* The time within which the first byte must move. */
     uint64_t began_ms; /* When the first byte moved; 0: none has. */
-    uint64_t moved_ms; /* When the last byte moved; before the first, when the attempt began. */
+    uint64_t moved_ms; /* When the last byte moved; if none has, when the attempt began. */
     uint64_t shown_ms;
     bool refused; /* The caller has refused more data. */
     bool shows;   /* Progress is shown, on a terminal. */

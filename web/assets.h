@@ -12,7 +12,7 @@
 #include "base/slice.h"
 
 /* The page of the dashboard, the folder of the documentation pages, and the folder of all other
- * files. Names in ASSET_DIR contain a hash of the contents, which never change. */
+ * files. A name in ASSET_DIR contains a hash of the file, so a file of that name never changes. */
 #define ASSET_PAGE "/index.html"
 #define ASSET_DOCS "/docs/"
 #define ASSET_DIR  "/assets/"
