@@ -169,7 +169,7 @@ struct op_problem {
     struct slice request; /* URL of the request, or empty. */
     zxid_t zxid;
     uint64_t retry_after_ms; /* 0: none. */
-    bool message;            /* The form of messages, without members for older clients only. */
+    bool message;            /* The form of messages; it has no member "message". */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
     const struct op_result *result;         /* The result, for its stat and results; or NULL. */
@@ -177,8 +177,8 @@ struct op_problem {
     const struct op_import_figures *import; /* Progress of an import, or NULL. */
 };
 
-/* Sets error and outcome; the caller fills in the rest. `kind` is that of the request, OP_KIND_INFO
- * when there is no operation. */
+/* Sets error and outcome; the caller fills in the other members. `kind` is that of the request,
+ * OP_KIND_INFO when there is no operation. */
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
 /* Like op_problem_make, with the details of a refusal, or of a result that is an error; both are

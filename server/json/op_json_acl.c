@@ -9,7 +9,7 @@ static const struct {
     uint32_t perms;
 } perm_words[] = {
     {"read", ACL_READ},     {"write", ACL_WRITE}, {"create", ACL_CREATE},
-    {"delete", ACL_DELETE}, {"admin", ACL_ADMIN}, {"all", ACL_ALL}, /* Read, but never written. */
+    {"delete", ACL_DELETE}, {"admin", ACL_ADMIN}, {"all", ACL_ALL}, /* Parsed, but never written. */
 };
 
 enum {

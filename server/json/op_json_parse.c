@@ -175,8 +175,8 @@ static bool is_data_key(const char *key)
            strcmp(key, "dataJson") == 0;
 }
 
-/* Returns the field of a member; NULL for a field of a header, or one that only a URL or only a
- * message can have. */
+/* Returns the field of a member. NULL: the operation has no such field, or its value cannot come
+ * from this text (only from a header or a URL, or only from a message). */
 static const struct op_field *member_field(const struct op_json_parse *parse,
                                            const struct op_def *def, const char *key)
 {

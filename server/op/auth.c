@@ -34,8 +34,8 @@ struct slice auth_user(struct slice id)
     return slice_make(id.data, slice_find(id, ':'));
 }
 
-/* Sets a bit. Usually it is set already; then nothing is written, because other threads read the
- * word. */
+/* Sets a bit. Usually it is set already; then nothing is written, so that the word stays in the CPU
+ * caches of the other threads that read it. */
 void auth_note(_Atomic uint32_t *bits, uint32_t index)
 {
     uint32_t bit = UINT32_C(1) << index;

@@ -81,8 +81,8 @@ enum {
 };
 
 /* Appends the text that a session keeps of its opener: the address, and after a blank the first
- * identity, if there is one, as scheme and id. A long name is cut but its hash never is, because
- * identities are compared with the hash. */
+ * identity, if there is one, as scheme and id. A long user name is cut, but the hash after it never
+ * is, because principal_is_from compares the hash, too. */
 void principal_from(const struct op_principal *who, struct buf *out);
 
 /* Whether the principal is the opener in `from`. An opener without identity matches any principal

@@ -48,7 +48,7 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, and then the elements. */
     [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
     [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
-    [OP_FIELD_KIND] = FORM_NONE,   /* Like the next two: operations with it stay in this process. */
+    [OP_FIELD_KIND] = FORM_NONE,   /* Requests with this or the next two stay in this process. */
     [OP_FIELD_SINCE] = FORM_NONE,
     [OP_FIELD_CONFLICT] = FORM_NONE,
 };

@@ -35,7 +35,7 @@
 #define VERSION_FIELD FULL("version", I32, QUERY, version, AT(has_version), INT32_MIN, INT32_MAX)
 #define AVERSION_FIELD(source) \
     FULL("aversion", I32, source, aversion, AT(has_aversion), INT32_MIN, INT32_MAX)
-/* A condition that a client takes from a stat: the znode must be the same one. */
+/* A condition: it fails when the znode was deleted and created again after the client's stat. */
 #define CZXID_FIELD FULL("czxid", U64, MEMBER, czxid, AT(has_czxid), 0, INT64_MAX)
 
 #define FIELDS(...)           \

@@ -42,7 +42,7 @@ enum op_field_type {
     OP_FIELD_WITH,
     OP_FIELD_DATAFORMAT,
     OP_FIELD_OPS,
-    OP_FIELD_NAME, /* Last component, joined to the path; query only, without a field of its own. */
+    OP_FIELD_NAME,       /* Last component of the new path, joined to args->path; query only. */
     OP_FIELD_MATCH,      /* If-Match: has_etag, etag_czxid, etag_version, must_exist. */
     OP_FIELD_ACL_MATCH,  /* If-Match with the ETag of the ACL; etag_version is its aversion. */
     OP_FIELD_NONE_MATCH, /* If-None-Match: *: must_be_new. */

@@ -182,7 +182,8 @@ static enum err parse_bool(const struct op_field *field, struct slice text, stru
     return ERR_OK;
 }
 
-/* Parses "<czxid hex>.<version>" between the letter of the kind and the closing quote. */
+/* Parses an ETag with its quotes: "d<czxid hex>.<version>" for data, "a<czxid hex>.<aversion>" for
+ * an ACL. `start` is the quote and the letter. */
 static bool etag_parse(struct slice text, const char *start, struct op_args *args)
 {
     uint64_t czxid = 0;

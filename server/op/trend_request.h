@@ -17,7 +17,7 @@ enum {
     TREND_COARSE_S = 10
 };
 
-/* X(symbol, name): the recorded figures. Counts of events are per second. */
+/* X(symbol, name): the recorded figures. Counters are shown per second. */
 #define TREND_MAP(X)                  \
     X(READS, "reads")                 \
     X(WRITES, "writes")               \

@@ -110,9 +110,9 @@ struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
 
-/* Looks up a session by id, or by hash (`id` 0), without a whole answer. Returns ERR_OK,
- * ERR_UNKNOWN_SESSION or ERR_NOT_READY. ERR_OK and ERR_UNKNOWN_SESSION also set `ret_info->zxid`.
- * Any thread. */
+/* Looks up a session by id, or by hash (`id` 0), and fills `ret_info`, not an op_result. Returns
+ * ERR_OK, ERR_UNKNOWN_SESSION or ERR_NOT_READY. ERR_OK and ERR_UNKNOWN_SESSION also set
+ * `ret_info->zxid`. Any thread. */
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
 

@@ -72,8 +72,8 @@ static bool add_page(const struct state *state, const struct op_args *args, stru
 
     while (child != NULL && result->entry_count < page->limit && count < page->nodes_max &&
            !page->full) {
-        /* A page of names may end anywhere; with stat or data, up to 1,000 children show one state.
-         */
+        /* Names may come from several states, so this hold ends at a bound of bytes. With stat or
+         * data, up to 1,000 children show one state. */
         if (args->with == OP_WITH_NAMES && result->arena.len - names_start >= VIEW_BYTES_MAX) {
             break;
         }

@@ -11,7 +11,7 @@ struct search {
     struct op_result *result;
     struct op_args listing; /* Like `args`, but with data if the search compares data. */
     struct op_result found; /* The znodes of one hold of the lock. */
-    /* The page for `found`; its bytes of data count for the whole search. */
+    /* The page for `found`. Its data_bytes is the sum of all holds of the search. */
     struct view_page page;
     uint32_t cap; /* Allocated entries of `result`. */
     uint32_t limit;
@@ -132,7 +132,7 @@ static enum err look_and_list(struct view *view, struct search *search)
     return look.err;
 }
 
-/* Lists the next znodes. False when there is nothing (more) to list. */
+/* Lists the next znodes. False when the top of the search cannot be read, or not any more. */
 static bool take_some(struct view *view, struct search *search)
 {
     enum err err = look_and_list(view, search);

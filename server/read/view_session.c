@@ -187,8 +187,8 @@ static struct slice name_only(struct slice id, struct buf *scratch)
     return buf_slice(scratch);
 }
 
-/* Returns the ACL as shown without ADMIN. As in ZooKeeper, such a caller sees the names of digest
- * ids, not their hashes. */
+/* Returns the ACL for a caller without ADMIN: as in ZooKeeper, digest ids have their names but not
+ * their hashes. */
 static struct blob *without_hashes(struct slice acl)
 {
     struct buf out;

@@ -193,8 +193,8 @@ static void delete_fuzzy(const struct apply *apply, struct znode *node)
     tree_node_free(node);
 }
 
-/* Deletes a child that is missing, because the snapshot saw the parent without it. The pzxid of the
- * parent is still set. */
+/* Applies the delete of a missing child. In a fuzzy range the snapshot saw the parent without the
+ * child already; the delete then only sets the pzxid of the parent. */
 static enum err delete_missing(const struct apply *apply, struct znode *parent)
 {
     PROBE("state.delete_missing");

@@ -35,7 +35,7 @@ struct state_cut_znode {
 
 enum state_cut_step {
     STATE_CUT_ZNODE,  /* A znode of the cut. */
-    STATE_CUT_PASSED, /* A znode newer than the cut: skipped, but it counts for the slice. */
+    STATE_CUT_PASSED, /* A znode newer than the cut: skipped, but visited under the lock. */
     STATE_CUT_END
 };
 

@@ -189,8 +189,8 @@ static void take_back(struct state *state, const struct undo_entry *entry)
         state_sum_in(state, entry->node);
         return;
     case TXN_SESSION_OPEN:
-        /* If ephemerals of this owner existed before the session, session_shut keeps the entry,
-         * invisible as before, and returns NULL. */
+        /* If ephemerals of this owner existed before the session, session_shut keeps the struct for
+         * them, invisible as before, and returns NULL. */
         mem_free(session_shut(state, entry->session));
         return;
     case TXN_SESSION_CLOSE:

@@ -49,8 +49,7 @@ void state_free(struct state *state)
     mem_free(state);
 }
 
-/* The applied zxid never falls, because recovery may repeat records that the snapshot already
- * holds. */
+/* Recovery may repeat records that the snapshot holds. The applied zxid must not fall then. */
 void state_skip(struct state *state, zxid_t zxid)
 {
     state->applied = max_u64(state->applied, zxid);

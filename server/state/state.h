@@ -81,8 +81,8 @@ int64_t state_age_ms(const struct state *state);
 int64_t state_stamp_ms(const struct state *state);
 uint64_t state_digest(const struct state *state);
 uint64_t state_history(const struct state *state);
-/* Replaces the history, when the snapshot is older than the new history that a single survivor has
- * started. Must not be 0. */
+/* Replaces the history. Called after a snapshot was loaded: it may be older than the last `zabra
+ * recover`, which gave the ensemble a new history. Must not be 0. */
 void state_set_history(struct state *state, uint64_t history);
 uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
@@ -122,8 +122,8 @@ void state_changes_release(struct state_changes *changes);
 
 /* Applies one transaction. `zxid` must be above state_applied, except while recovering (`fuzzy`):
  * then effects that a fuzzy snapshot already holds are tolerated, and no effect is lost.
- * ERR_FORMAT: malformed bytes; ERR_CORRUPT: an impossible effect (outside `fuzzy`): the caller
- * stops this replica. An error leaves the state unchanged. `ret_changes` may be NULL. */
+ * ERR_FORMAT: malformed bytes. ERR_CORRUPT: an impossible effect (outside `fuzzy`). Both errors
+ * leave the state unchanged; a running replica then stops. `ret_changes` may be NULL. */
 enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                      struct state_changes *ret_changes);
 
@@ -175,8 +175,8 @@ size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t p
                              struct buf *out);
 
 /* Whether anything waits for the age to grow beyond `age_ms`: TTL znodes, containers that were
- * never used, remembered results. The result may stay true for some time after the last one is
- * gone. */
+ * never used, remembered results. The returned value may stay true for some time after the last of
+ * these is gone. */
 bool state_counts_age(const struct state *state, int64_t age_ms);
 
 /* ---- Walks: visit a subtree in name order and know the path of each znode. A walk is a loop over
@@ -309,9 +309,9 @@ enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
 
 /* ---- Memory of each part of the state in bytes, by a rule and not by measurement. All replicas
  * must count alike, and a leader must know the cost of a znode before it exists. So the cost
- * depends on lengths and kinds only, and never on the allocator of one process. The rule assumes a
- * fixed header and rounding for each allocation, and index tables that have just doubled and are
- * half empty. ---- */
+ * depends only on lengths and on whether a znode has an owner, and never on the allocator of one
+ * process. The rule assumes a fixed header and rounding for each allocation, and index tables that
+ * have just doubled and are half empty. ---- */
 
 /* Returns the cost of a znode without its data: the struct, its name, and what its owner adds (the
  * index of ephemerals by session, or of TTL and container znodes by due time). See txn.h for

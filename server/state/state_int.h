@@ -241,7 +241,7 @@ enum {
 struct undo_entry {
     enum txn_effect_type type;
     int32_t version;    /* SET, SET_ACL. */
-    struct znode *node; /* Of all types on a znode; the entry of a DELETE owns it. */
+    struct znode *node; /* CREATE, SET, DELETE, SET_ACL; the entry of a DELETE owns it. */
 
     union {
         struct znode *parent;          /* CREATE, DELETE. */
@@ -286,7 +286,7 @@ struct state {
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* Maps the address of a znode to its entry in `reap`. */
     uint64_t reap_serial;     /* Last serial given; serials order entries of equal due time. */
-    size_t reap_counting;     /* Number of entries in `reap` that become due at an age. */
+    size_t reap_counting;     /* Entries of `reap` that wait for an age (counts_age in reap.c). */
     int64_t reap_until_ms;    /* Age by which all waiting entries are due; 0: none waits. */
     struct acls acls;
     struct sessions sessions;

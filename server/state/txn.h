@@ -133,7 +133,7 @@ struct txn_forget {
 struct txn_effect {
     enum txn_effect_type type;
     uint8_t flags;
-    struct slice path; /* CREATE to SET_ACL. */
+    struct slice path; /* CREATE, SET, DELETE, CHECK, SET_ACL. */
 
     union {
         struct {

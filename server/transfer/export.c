@@ -8,7 +8,7 @@
 
 enum {
     SLICE_ZNODES = 256,    /* Znodes read under one hold of the lock. */
-    SLICES = 4,            /* Slices read in one call until there is something to write. */
+    SLICES = 4,            /* Most slices that one call reads, even when it writes nothing. */
     TEXT_BYTES = 16 << 10, /* Text written in one call. */
     PATHS_BYTES_MAX = SLICE_ZNODES * (STATE_PATH_MAX + 1)
 };
@@ -36,8 +36,8 @@ struct export
     struct op_export_figures figures;
     struct export_znode znodes[SLICE_ZNODES];
     uint32_t count;
-    uint32_t next;    /* Next item to be written. */
-    size_t path_at;   /* Start of the path of that item. */
+    uint32_t next;    /* Index of the next znode to be written. */
+    size_t path_at;   /* Start of the path of that znode in `paths`. */
     struct buf paths; /* Paths relative to the top. */
 };
 

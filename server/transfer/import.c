@@ -220,8 +220,9 @@ static bool has_room(const struct import *import, size_t bytes)
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 
-/* True when an earlier line of the batch creates the same znode, or a znode below it, with which
- * its missing parents are created. Whether this znode exists is then known only after the batch. */
+/* True when an earlier line of the batch may create the znode at `below`: the line is for this
+ * znode, or for a znode below it whose missing parents are created, too. Whether the znode at
+ * `below` exists is then known only after the batch. */
 static bool may_be_made(const struct import *import, struct slice below)
 {
     for (uint32_t i = 0; i < import->count; i++) {

@@ -115,7 +115,8 @@ static enum err try_acl(const struct import *import, const struct op_args *args,
     return err;
 }
 
-/* Checks the rights at the parent, which earlier lines or else the state give. */
+/* Checks that the parent exists and that the caller may create below it. If an earlier line created
+ * the parent or set its ACL, that line decides; otherwise the state decides. */
 static enum err try_parent(const struct state *state, struct import *import,
                            const struct op_args *args, const char **ret_why)
 {
