@@ -92,10 +92,10 @@ static void close_listen(struct http_accept *accept)
 }
 
 /* Closes the port in two steps, because closing resets connections that the kernel has completed
- * but that are not accepted yet. First, new handshakes are blocked, and those of near clients have
- * HANDSHAKE_MS to end. Then all complete connections are accepted and served. A more distant client
- * is reset and tries another replica. With drainDelay, load balancers have sent such a client to
- * another replica before. */
+ * but that are not accepted yet. First, new handshakes are blocked, and handshakes in progress have
+ * HANDSHAKE_MS to end, which is enough for near clients. Then all complete connections are accepted
+ * and served. A more distant client is reset and tries another replica. With drainDelay, load
+ * balancers have sent such a client to another replica before. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};

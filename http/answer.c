@@ -243,7 +243,7 @@ static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_resu
         http_header(response, "Zk-Stat", stat);
     }
     if (status == MHD_HTTP_NOT_MODIFIED && conn->request.wants.media == HTTP_MEDIA_JSON) {
-        http_header(response, "Cache-Control", "no-cache"); /* The same as with a body. */
+        http_header(response, "Cache-Control", "no-cache"); /* As in an answer with a body. */
     }
     http_header_common(conn, response, true);
     return http_send(conn, status, response);

@@ -449,8 +449,8 @@ void http_conn_refuse(struct http_conn *conn)
     }
 }
 
-/* Ends a connection in this phase. A late request is answered; a connection that is idle or being
- * answered is just closed. False when the phase has already changed. */
+/* Ends a connection that is still in `phase`. A late request is answered; a connection that is idle
+ * or being answered is just closed. False when the connection is in another phase by now. */
 static bool expire(struct http_conn *conn, uint32_t phase)
 {
     if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {

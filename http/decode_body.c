@@ -4,7 +4,7 @@
 /* ---- Before the body ---- */
 
 /* Returns the field for which the body is sent: the data, else the first field of a JSON body; NULL
- * when the request takes no such body. */
+ * when the body is neither data nor JSON. */
 static const struct op_field *body_field(const struct op_def *def)
 {
     const struct op_field *first = NULL;

@@ -66,7 +66,8 @@ void http_head_tidy(uint8_t *head, size_t len);
  * does not fit into the rest of the pool. */
 size_t http_pool_bytes(size_t head_max);
 
-/* Returns how many bytes of the pool a head with its entries leaves, less the reserve. */
+/* Returns how many bytes of the pool are left when the head, with `entries` headers and
+ * parameters, and HTTP_POOL_RESERVE_BYTES are subtracted. */
 size_t http_pool_left(size_t head_max, size_t head_len, size_t entries);
 
 /* The state of a chunked body. Zeroed at the start of the body. */

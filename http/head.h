@@ -22,7 +22,7 @@ enum http_media {
     HTTP_MEDIA_NDJSON /* One JSON value a line. */
 };
 
-/* X(member, name, is_list). A list may have several lines; only the first line counts. */
+/* X(member, name, is_list). A list may be sent as several lines; only the first line is read. */
 #define HTTP_HEADERS(X)                                \
     X(host, "Host", false)                             \
     X(accept, "Accept", true)                          \

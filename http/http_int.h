@@ -112,8 +112,8 @@ struct http_large {
 struct http_relief {
     uint64_t refusals; /* budget_refusals() at the last scan. */
     uint64_t used;     /* Bytes in use when connections were last closed to make room. */
-    uint64_t expected; /* Bytes that the connections closed last held; 0: no connection was closed
-                          since the budget had room. */
+    uint64_t expected; /* Bytes held by the connections that were closed last; 0: no connection was
+                          closed since the budget had room. */
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
@@ -194,11 +194,12 @@ struct http_conn {
     struct buf body;
     size_t body_charged; /* Bytes taken from http.bodies. */
     struct buf strings;  /* Decoded strings of a JSON body. */
-    struct buf acl;      /* The decoded Zk-Acl. */
+    struct buf acl;      /* Memory for request.auth.acl. */
     struct buf uri;      /* The URL of the resource. */
     struct text out; /* The body of the answer. A small body stays here until it is sent; a large
                         one moves to the response. */
-    _Atomic uint64_t kept; /* About how many bytes of the budget the answer holds; 0: few. */
+    _Atomic uint64_t kept; /* About how many bytes of the budget the answer holds; 0: none, as for a
+                              small answer. */
     struct http_pace pace;
 };
 
@@ -231,7 +232,7 @@ struct http_slowest {
     enum budget_level level;
     uint64_t now_ms;
     uint64_t used;   /* Bytes of the budget in use. */
-    uint64_t excess; /* Bytes above the limit of BUDGET_ROOMY. */
+    uint64_t excess; /* Bytes that must be freed before the level is BUDGET_ROOMY again. */
     bool refused;    /* The budget has refused bytes since the last scan. */
     uint32_t going;  /* Connections that were closed but still hold bytes. */
     uint32_t count;

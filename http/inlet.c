@@ -10,7 +10,7 @@
 
 enum {
     SWALLOW_BYTES = 4096,
-    SWALLOWS_MAX = 64 /* Most reads of refused bytes at a time. */
+    SWALLOWS_MAX = 64 /* How many reads of refused bytes are made at a time, at most. */
 };
 
 /* The request that replaces refused bytes: the library waits for its body, which never arrives. */

@@ -50,10 +50,10 @@ static void end_wait(struct http_wait *wait)
 }
 
 /*
- * Whether the watch covers all changes since the state that was read. If it does, the changes since
- * then were replayed to the watch, and the request need not read again. A request that reads again
- * because of changes of other znodes would never end while there are many writes. Changes of ACLs
- * are not replayed.
+ * Whether the watch covers all changes since the state that was read: the watch starts at that
+ * state, or the changes since then were replayed to it. If not, the request reads again. Newer
+ * changes alone are no reason to read again, because during many writes to other znodes the request
+ * would read again and again. Changes of ACLs are not replayed.
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {

@@ -183,8 +183,8 @@ enum err http_session_find(struct http_conn *conn, const char **ret_why)
  * arrive.
  */
 
-/* Returns the memory of a buffer that counts: a buffer that a connection keeps between requests
- * does not count. */
+/* Returns how many bytes of a buffer count in http.bodies: none if the connection keeps the buffer
+ * between requests, because it is small. */
 static size_t counted(size_t cap)
 {
     return cap > HTTP_KEEP_BYTES ? cap : 0;

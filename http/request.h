@@ -63,7 +63,7 @@ struct http_auth {
     char secret[OP_SECRET_LEN + 1]; /* The secret of the session that this request opens. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
     struct slice key; /* Idempotency-Key; empty: none. */
-    struct slice acl; /* The encoded Zk-Acl. */
+    struct slice acl; /* The ACL of Zk-Acl, as bytes (acl.h). */
 };
 
 /* How the client wants to be answered; decode.c. */
@@ -84,7 +84,7 @@ struct http_request_body {
     struct slice name; /* The name of the znode to create; `data` NULL: not given. */
 };
 
-/* What this replica knew when it was last asked; request.c. */
+/* The state of this replica when the request last read it; request.c. */
 struct http_request_replica {
     bool has_status;
     struct gate_status status;

@@ -42,7 +42,7 @@ struct seats_entry *seats_weakest(const struct seats *seats)
 
     ASSERT(seats->count > 0);
 
-    /* The average: at least one address has as many seats or more. */
+    /* The average number of seats per address; at least one address has that number or more. */
     uint32_t share = seats->count / (uint32_t)map_count(&seats->counts);
 
     list_for_each_entry (struct seats_entry, entry, node, &seats->order) {

@@ -31,8 +31,8 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct s
     }
 }
 
-/* Looks up whether the session still exists. How a missing session ended is unknown; the session is
- * reported as expired, as over a WebSocket and by the error SessionExpired. */
+/* Looks up whether the session still exists. How a missing session ended is unknown; the stream
+ * reports the session as expired, as a WebSocket and the error SessionExpired do. */
 static void ask_session(struct http_stream *stream)
 {
     struct op_session_info info;

@@ -7,7 +7,7 @@
  * The window of changes is the only buffer for slow clients: when a queue is full, or all queues
  * together are full, the watch is held, and catches up from the window when the queue is empty.
  * Events are lost only when the window no longer reaches back that far; the client then receives
- * `overrun` and the difference, or `gap`.
+ * `overrun` and the difference to the present tree (subscribe.h), or `gap`.
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -91,7 +91,8 @@ void stream_resume(struct http_stream *stream); /* If there are bytes or an end 
 
 struct watch *stream_watch(struct http_stream *stream); /* NULL: it has fired or was released. */
 
-/* Holds the watch: the stream gets events from `zxid` on later, from the window. */
+/* Holds the watch: the events from `zxid` on reach the stream later, replayed from the
+ * window. */
 void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid);
 
 /* Discards the queued events and holds the watch at the first of them. */

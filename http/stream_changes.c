@@ -4,8 +4,8 @@
  * place in the window.
  *
  * When the unsent bytes of streams and WebSockets exceed the budget, streams lose their queued
- * events, first those that have taken nothing for the longest time. A stream catches up when its
- * client reads. A stream is closed if its queue has bytes that cannot be replayed.
+ * events, beginning with the stream that has taken nothing for the longest time. A stream catches
+ * up when its client reads. A stream is closed if its queue has bytes that cannot be replayed.
  */
 #include "http/stream.h"
 

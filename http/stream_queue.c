@@ -213,7 +213,7 @@ void stream_put_event(const struct http_stream *stream, struct buf *out,
     frame_end(stream, out, event->last ? event->zxid : 0);
 }
 
-/* Drops the frames of the last event. */
+/* Drops the frames of the previous event. */
 static void begin_event(struct watcher_frames *frames, const struct watch_event *event)
 {
     for (size_t i = 0; i < WATCHER_FRAMES; i++) {
@@ -254,8 +254,8 @@ struct blob *stream_event_frame(struct http_stream *stream, const struct watch_e
     return frames->shared[form];
 }
 
-/* Returns a writer for the object of a frame, which frame_put queues. Until then nothing else may
- * use the watcher's text, as the encoding of an event does. */
+/* Returns a writer for the object of a frame, which frame_put queues. Until then no event may be
+ * encoded, because the frame of an event is written to the same buffer, the watcher's text. */
 static struct jsonw frame_open(struct http_stream *stream, const char *name)
 {
     struct buf *out = &stream->client.watcher->text;

@@ -63,8 +63,8 @@ static bool take_slot(struct http_conn *conn)
 
 /* ---- The answer ---- */
 
-/* Sets the deadline: the client must read again within slowTimeout, and the length of the body
- * limits the whole time. False when the time is up. */
+/* Sets the deadline: the client must read again within slowTimeout, and the whole export may last
+ * slowTimeout plus the time for the bytes pulled so far. False when the time is up. */
 static bool set_deadline(struct http_export *export)
 {
     uint64_t slow_ms = export->http->limits->slow_timeout_ms;
@@ -215,8 +215,9 @@ static void release(struct http_conn *conn)
     mem_free(import);
 }
 
-/* Extends the deadline of the body: the client has the time for any body of this length, plus the
- * time that was spent on batches. False when the connection has expired. */
+/* Extends the deadline of the body: the client has bodyTimeout, plus the time for the bytes that
+ * have arrived (at HTTP_BYTES_PER_MS), plus the time that was spent on batches. False when the
+ * connection has expired. */
 static bool extend(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
@@ -253,9 +254,9 @@ static bool is_session_unknown(const struct http_request *request)
     return request->auth.session.shown && request->auth.session_id == 0;
 }
 
-/* Whether the import must wait until this replica is up to date. A plan from a state older than the
- * client has seen could skip znodes that do not exist any more. A session that this replica does
- * not know may be new, or may have ended. */
+/* Whether the import must wait until this replica is up to date. An import that reads a state older
+ * than the client has seen could skip lines because of znodes that do not exist any more. A session
+ * that this replica does not know may be new, or may have ended. */
 static bool must_wait(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);

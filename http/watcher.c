@@ -316,7 +316,8 @@ static int wait_ms(const struct http_watcher *watcher)
 
 /* ---- The list of watches ---- */
 
-/* The mailbox is bounded by the connections of the clients that request the list. */
+/* The mailbox holds at most one listing per connection, because each request for the list suspends
+ * its connection. */
 static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct http_watcher *watcher = ctx;

@@ -142,7 +142,8 @@ struct http_watcher {
 
 struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *relieve);
 
-/* Ends all clients, and later clients at once, so that they go to another replica. Any thread. */
+/* Ends all clients, and from then on each new client at once, so that clients go to another
+ * replica. Any thread. */
 void http_watcher_drain(struct http_watcher *watcher);
 
 /* Returns when all clients are gone. The library's daemons must have been stopped. */
