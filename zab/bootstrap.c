@@ -90,7 +90,8 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
 
     if (!zab->bootstrapping) {
         /* A committed configuration counts as soon as it is known. Otherwise two of three replicas
-         * could each wait for the other to learn which replicas vote. */
+         * could wait for each other: each may lack the configuration that makes the other one a
+         * voter. */
         if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
             memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
             (void)config_adopt(zab, msg->bytes);

@@ -97,7 +97,7 @@ static void send_commit(struct zab *zab, struct peer *peer)
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zab->committed});
 }
 
-/* Sends UPTODATE with the current commit watermark. With the zxid that the learner has
+/* Sends UPTODATE with the current commit watermark. If it carried the zxid that the learner has
  * acknowledged, the learner would lose what was committed meanwhile (the TLA+ specification's third
  * finding). */
 void broadcast_uptodate(struct zab *zab, struct peer *peer)

@@ -150,8 +150,8 @@ static void promise(struct zab *zab)
     send_ackepoch(zab);
 }
 
-/* Makes a new disk a member of the leader's cluster. A majority of the voters follows that leader.
- */
+/* Makes a new disk a member of the leader's cluster. This is the right cluster: without a
+ * configuration a replica follows only a leader that a majority of the voters follows. */
 static void join(struct zab *zab, struct slice bytes)
 {
     ASSERT(zab->bootstrapping || zab->config.committed.count == 0);

@@ -313,8 +313,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
     /* A learner that had promised this epoch before this dialogue may cut back its log without a
-     * new promise. A log that ends in an earlier epoch may become shorter in this way, so it does
-     * not count as acknowledged. */
+     * new promise. A log that ends in an earlier epoch may become shorter in this way. So its last
+     * zxid is not noted, because the shorter log would later look like a rollback. */
     if (learner->counted &&
         (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->last);

@@ -38,7 +38,7 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
 
 /* Starts to time a chunk if no chunk is being timed; window_acked adapts the window to its delay.
  * On the learner's connection heartbeats wait behind the chunks in flight. So the window holds only
- * as many chunks as connection and disk take in about SNAP_DELAY_MS, besides the round trip. */
+ * as many chunks as connection and disk handle in about SNAP_DELAY_MS, besides the round trip. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
     ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
@@ -170,7 +170,7 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
 
     ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     if (piece->is_last) {
-        /* The records that follow do not hold a configuration older than the snapshot's start. */
+        /* A CONFIG record from before the snapshot's start is not among the records that follow. */
         config_tell(zab, peer, 0);
     }
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SNAP_CHUNK, .snap_chunk = chunk});

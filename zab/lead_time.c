@@ -76,8 +76,8 @@ static void resign_tick(struct zab *zab)
  * admitted the other disk. While that record is not known to be committed, this replica's disk
  * counts as well: this replica can be elected, and then commits the loss of its own seat. After the
  * commit its disk is unknown, and a leader cannot admit its own disk, so the role ends in the same
- * step. The learners in step get the commit before RESIGN. If the commit is lost, a majority has
- * the record in its log, and this replica sends the configuration to each peer whose vote names an
+ * step. The learners in step get COMMIT before RESIGN. If COMMIT is lost, a majority still has the
+ * record in its log, and this replica sends the configuration to each peer whose vote names an
  * older one.
  */
 static void seat_tick(struct zab *zab)

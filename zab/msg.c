@@ -20,7 +20,7 @@ enum {
 };
 
 enum {
-    FIELDS_MAX = 10 /* Maximum of fields of one type, with the end. */
+    FIELDS_MAX = 10 /* Maximum of fields of one type, WIRE_END included. */
 };
 
 struct msg_layout {

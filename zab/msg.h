@@ -26,7 +26,7 @@ enum zab_msg_type {
     ZAB_SNAP_CHUNK = 6,     /* A piece of a snapshot. */
     ZAB_SNAP_ACK = 7,       /* The piece is durable; flow control. */
     ZAB_ENTRY = 8,          /* A record: synchronisation, and PROPOSE once broadcasting. */
-    ZAB_SYNC_ACK = 9,       /* Records up to here are durable; flow control, never a vote. */
+    ZAB_SYNC_ACK = 9,       /* Durable up to here; for flow control, counts for no quorum. */
     ZAB_NEWLEADER = 10,     /* End of the initial history. */
     ZAB_ACK_NEWLEADER = 11, /* Initial history and EPOCH record are durable. */
     ZAB_UPTODATE = 12,      /* Serve clients now. */

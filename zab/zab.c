@@ -251,8 +251,8 @@ static void on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 
 static void on_stored_snap(struct zab *zab, const struct zab_ev_stored_snap *snap)
 {
-    /* The snapshot belongs to a log that was reset or replaced while this event was on its way: its
-     * file was removed, too. */
+    /* A snapshot whose start is not in the log belongs to a log that was reset or replaced while
+     * this event was on its way; its file was removed, too. */
     if (!trail_has(&zab->trail, snap->start)) {
         return;
     }

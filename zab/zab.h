@@ -41,8 +41,9 @@ struct zab_limits {
 
 void zab_limits_default(struct zab_limits *limits);
 
-/* Bytes that a connection's queue must hold besides the window: the last record of the window,
- * which may exceed it, snapshot chunks, headers, and messages that the window does not count. */
+/* Bytes that a connection's queue must hold besides window_bytes_max: the part of the window's last
+ * record beyond that limit, snapshot chunks, headers, and messages that the window does not count.
+ */
 #define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
 
 /* Limits window_bytes_max so that the window and ZAB_QUEUE_RESERVE fit a queue of `queue_bytes`
@@ -50,7 +51,7 @@ void zab_limits_default(struct zab_limits *limits);
  * full; a full queue would disconnect the learner. */
 void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes);
 
-/* A peer as the configuration file names it. */
+/* A member in the server list of the configuration file. */
 struct zab_seed {
     uint32_t id;
     bool voter;
@@ -152,8 +153,10 @@ struct zab_ev_stored_snap {
 struct zab_event {
     enum zab_event_type type;
     uint64_t now_ms; /* Monotonic. */
-    uint64_t age_ms; /* Age of the ensemble now; never decreases while this replica leads. */
-    uint32_t peer;   /* Set in PEER_UP, PEER_DOWN and RECV. */
+    /* Age of the ensemble now: the time for which leaders have led. Never decreases while this
+     * replica leads. */
+    uint64_t age_ms;
+    uint32_t peer; /* Set in PEER_UP, PEER_DOWN and RECV. */
 
     union {
         struct zab_ev_peer_up peer_up;
@@ -250,7 +253,7 @@ struct zab_snap_fetch {
     uint64_t id;
 };
 
-/* What HALT and ALARM report; each line names the members of zab_notice that are set. */
+/* What HALT and ALARM report, with the members of zab_notice that each type sets. */
 enum zab_notice_type {
     ZAB_NOTICE_QUARANTINED,         /* reason */
     ZAB_NOTICE_FOUNDER_LIST,        /* peer: it has founded a cluster of other members. */
@@ -287,7 +290,7 @@ enum {
     ZAB_TEXT_MAX = 320
 };
 
-/* Writes the line for the log: what has happened and what the operator can do. */
+/* Writes the text for the operator: what has happened and what to do. */
 void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX]);
 
 /* Slices and pointers are valid until the next call into the core: the host copies what it keeps.
@@ -458,9 +461,10 @@ struct zab_status {
 void zab_status(const struct zab *zab, struct zab_status *ret_status);
 
 /* Returns the zxid after which the host keeps the log, as far as its disk allows, for learners that
- * are being brought in step. ZAB_KEEP_NONE: no learner needs the log. Valid for a leader until it
- * follows another leader. The host calls this after each step, before it carries out the effects:
- * when an effect opens a snapshot for a learner, the log after it must already be kept. */
+ * are being brought in step. ZAB_KEEP_NONE: no learner needs the log. Valid while this replica
+ * leads, and then until it follows another leader. The host calls this after each step, before it
+ * carries out the effects: when an effect opens a snapshot for a learner, the log after the start
+ * of that snapshot must already be kept. */
 #define ZAB_KEEP_NONE UINT64_MAX
 zxid_t zab_keep(const struct zab *zab);
 

@@ -19,16 +19,16 @@
 enum {
     EPOCH_JUMP_MAX = 1000000, /* Epochs; a promise further ahead is refused with an alarm. */
     FINALIZE_MS = 50,         /* Election: wait this long for a better vote once a quorum agrees. */
-    REDISCOVER_MS = 10000,    /* Minimum time between new epochs for a learner's higher promise. */
+    REDISCOVER_MS = 10000,    /* Minimum time between elections because of a learner's promise. */
     DELIVER_MAX = 2048,       /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Bytes requested in one ZAB_FX_FETCH. */
     SNAP_WINDOW = 16,           /* Largest window: chunks sent and not durable at the learner. */
     SNAP_WINDOW_START = 2,      /* Window at the start of a transfer. */
-    SNAP_DELAY_MS = 100, /* The window grows up to this chunk delay, shrinks above twice this. */
+    SNAP_DELAY_MS = 100, /* Chunk delay: grow the window up to this, shrink it above twice this. */
     SNAP_TRIP_MAX_MS = 1000,  /* Upper bound of a measured round trip. */
     PINGS_TIMED = 8,          /* Number of newest PINGs whose send time is kept. */
     REFILL_BURST_MS = 20,     /* Allowance of refill_rate that is unused for this time is lost. */
-    REFILL_ALARM_MS = 10000,  /* Minimum time between alarms about a learner's purged log. */
+    REFILL_ALARM_MS = 10000,  /* Minimum time between alarms: log for a learner was purged. */
     REFILL_STALL_TICKS = 300, /* Log is kept this long for a learner without progress. */
     CHECKPOINTS = 32,         /* Own digests remembered. */
     PEER_CHECKPOINTS = 8,     /* Digests remembered of each peer. */
@@ -147,7 +147,7 @@ struct peer {
     struct learner learner;
     struct keep keep;       /* Outlives the connection. */
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
-    uint64_t keep_alarm_ms; /* No further alarm about the loss of its log before this. */
+    uint64_t keep_alarm_ms; /* No further alarm before this that log for it was purged. */
     uint64_t heard_ms;      /* When its last message of any kind came; 0: none yet. */
     uint64_t seen_ms;       /* When its configured incarnation was last connected. */
     zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
@@ -196,7 +196,7 @@ struct leading {
     bool resigning; /* No new proposals; the leader leaves once a follower has all records. */
     uint64_t resign_deadline_ms;
     zxid_t durable_seen;      /* Own durable zxid when the disk last made progress. */
-    uint64_t durable_ms;      /* When the disk last made progress or was not behind. */
+    uint64_t durable_ms;      /* When the disk last made progress or had all committed records. */
     uint64_t space_resign_ms; /* Next check for a successor with more disk space. */
     uint64_t quorum_ms;       /* When a quorum was last heard from. */
     uint64_t grace_ms;        /* No timeout before this: the process was paused a moment ago. */
@@ -257,7 +257,7 @@ struct following {
     uint32_t dialogue;
     uint32_t epoch;
     uint64_t heard_ms;  /* When the last message of this dialogue came. */
-    zxid_t ping_commit; /* Commit watermark of the last PING; a healthy replica has applied it. */
+    zxid_t ping_commit; /* Commit watermark of the last PING; to be applied before the next PING. */
     uint64_t resend_ms; /* FOLLOW_CEPOCH: when to send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Token of the change that the phase waits for. */
@@ -448,11 +448,11 @@ void fx_alarm(struct zab *zab, struct zab_notice notice);
 struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type);
 uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 
-/* quorum.c: counts by the committed configuration and, while a change is pending, by both. */
+/* quorum.c: majorities of the committed configuration and, if any, of the pending one as well. */
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
-/* Whether a majority of the committed voters is connected, but not of the pending voters. */
+/* Whether the connected voters are a majority in the committed configuration only. */
 bool quorum_awaits_new_disk(const struct zab *zab);
 /* Whether this replica is a voter by the configuration and its storage is sound. */
 bool quorum_self_counts(const struct zab *zab);

@@ -140,8 +140,9 @@ static uint64_t ask_at_ms(const struct conn *claim)
 }
 
 /* Asks whether the older process lives. This is done after a pause: if the network has delayed the
- * HELLO, its sender may have ended, and the end of the connection may follow. The deadline counts
- * from the questions, so that a pause of this process does not shorten the time to answer. */
+ * HELLO, its sender may have ended, and then the claim's connection closes during the pause. The
+ * deadline counts from the questions, so that a pause of this process does not shorten the time to
+ * answer. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;

@@ -129,8 +129,8 @@ static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
     return count;
 }
 
-/* Frees the chunks that were written; keeps the last one of usual size, empty, for the next frame.
- */
+/* Frees the chunks that were written. The last chunk is emptied and kept for the next frame, unless
+ * it is larger than usual. */
 static void consume(struct conn *conn, size_t len)
 {
     ASSERT(len <= conn->queued);

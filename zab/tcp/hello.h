@@ -8,7 +8,7 @@
  *
  * A proof is HMAC-SHA256 with the shared secret over the role, both greetings and the identity: it
  * is valid for one connection and one direction only. The dialer proves first, so that a caller
- * without the secret gets no proof that it could try secrets on.
+ * without the secret gets no proof with which it could test guessed secrets.
  */
 #ifndef ZAB_TCP_HELLO_H
 #define ZAB_TCP_HELLO_H

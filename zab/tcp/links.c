@@ -167,7 +167,7 @@ void tcp_established(struct conn *conn)
     }
     link->up = conn;
     forget(tcp, link);
-    link->looked_ms = conn->up_since_ms; /* Replicas may have reported another process before. */
+    link->looked_ms = conn->up_since_ms; /* Makes rival_tick compare each SEEN that came before. */
     link->refusal[0] = '\0';
     link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,

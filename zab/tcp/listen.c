@@ -37,7 +37,7 @@ void listen_accept(struct tcp *tcp, bool all)
 
 /* Handles a lack of descriptors: drops an unproven caller, or pauses accepting if there is none.
  * Unproven callers must not keep a peer out, neither by their number nor by their descriptors.
- * Without the pause the loop would report a caller that cannot be accepted again and again. */
+ * Without the pause the loop would report again and again a caller that cannot be accepted. */
 static void on_lack(struct tcp *tcp)
 {
     if (!drop_unproven(tcp, "out of file descriptors")) {

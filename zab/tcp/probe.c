@@ -7,8 +7,8 @@
  * over another connection, about another process or without a question is ignored: it may be older
  * than the claim. Per connection, process and `probe_ms` one question is asked, with one exception.
  * A question may have been open for longer than the pause of a claim (an eighth of `probe_ms`).
- * Then the next claim or replica that needs the answer asks again, so that the question stays open
- * until the deadline of that claim or replica.
+ * Then the next claim that needs the answer, here or at a replica that asks, causes the question to
+ * be sent again, so that the question stays open until the deadline of that claim.
  */
 #include "zab/tcp/tcp_int.h"
 

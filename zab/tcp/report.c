@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 enum {
-    UNKNOWN_AGAIN_MS = 10000, /* Refusals of unknown callers are reported at most this often. */
+    UNKNOWN_AGAIN_MS = 10000, /* Minimum time between reports of refused unknown callers. */
     HOST_MAX = 46,            /* A numeric address. */
     ADVERTISE_SHOWN = 24      /* Characters shown of the address for clients. */
 };
@@ -20,8 +20,8 @@ static void make_printable(char *text)
     }
 }
 
-/* Writes a text such as "10.0.0.3 (clients: zk3:9998)". The text has no peer port: each attempt has
- * another one. */
+/* Writes a text such as "10.0.0.3 (clients: zk3:9998)". The text has no source port, which differs
+ * in each attempt. */
 void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
 {
     ASSERT(conn->watch.fd >= 0);

@@ -14,8 +14,8 @@ static uint8_t *their_greeting(struct conn *conn)
     return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
 }
 
-/* Adds the `len` bytes appended last to the queue, and writes the queue at once. An error shows up
- * when the socket is read next. */
+/* Notes that `len` bytes were appended to the queue, and writes the queue at once. An error shows
+ * up when the socket is read next. */
 static void write_now(struct conn *conn, size_t len)
 {
     conn->queued += len;

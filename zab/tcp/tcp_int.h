@@ -32,7 +32,7 @@ enum {
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
     TCP_PAUSE_MS = 100,    /* Pause of accept after the descriptors ran out. */
-    TCP_PAUSE_SHARE = 8,   /* A claim asks after `probe_ms` divided by this. */
+    TCP_PAUSE_SHARE = 8,   /* Questions for a claim are sent after `probe_ms` divided by this. */
 };
 
 enum conn_state {
@@ -73,7 +73,7 @@ struct conn {
     struct hello_transcript transcript;
 };
 
-/* The last question to a peer about a process: the peer's own, or one with another id. */
+/* The last question to a peer about a process: its own process, or a process of another id. */
 struct question {
     uint64_t asked_ms; /* When it was asked; 0: never. */
     uint64_t start;    /* Start number of the process. */
@@ -173,7 +173,7 @@ static inline bool link_is_up(const struct link *link)
     return link->up && !link->up->doomed;
 }
 
-/* Whether `of_ms` is less than `probe_ms` after an event at `at_ms` (0: never happened). */
+/* Whether the event at `at_ms` (0: never) was less than `probe_ms` before `of_ms`, or after it. */
 static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of_ms)
 {
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
