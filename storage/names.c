@@ -82,8 +82,8 @@ unsigned name_slots(const char *text)
     return 0;
 }
 
-/* Whether the numbers in the file's name are low enough: new files are numbered above the highest
- * number found, so higher numbers must remain. */
+/* Whether the numbers in the file's name are low enough: new files get numbers above the highest
+ * number found in any name, and must not run out of numbers. */
 static bool can_be_counted(const struct name *name)
 {
     return name->history <= NAME_HISTORY_MAX &&

@@ -18,7 +18,7 @@
 #define NAME_SNAP_RECV  "snap-received.tmp"
 
 enum {
-    NAMES_MAX = 100000,            /* A directory with more names is not one of a replica. */
+    NAMES_MAX = 100000,            /* A directory with more names is not a replica's. */
     NAME_HISTORY_MAX = 0x7fffffff, /* A higher number is foreign: no replica counts that far. */
 };
 

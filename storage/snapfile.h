@@ -66,8 +66,8 @@ struct snapfile_reader {
     size_t block_max;
 };
 
-/* Opens a file and checks head, size and trailer. `cached`: reads cached pages, which are safer for
- * a file that was verified than a disk that may have rotted since. ERR_MISSING, ERR_NO_FILES,
+/* Opens a file and checks head, size and trailer. `cached`: reads cached pages; if the file was
+ * verified, they are safer than the disk, which may have rotted since. ERR_MISSING, ERR_NO_FILES,
  * ERR_CORRUPT (also when the file cannot be read); on error nothing stays open. */
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                        uint32_t record_bytes_max, bool cached);

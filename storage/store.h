@@ -55,7 +55,7 @@ struct store_report {
     /* A snapshot verifies and the log covers its range. The `snap_*` members describe the newest
      * such snapshot. */
     bool has_snapshot;
-    zxid_t snap_start;    /* The log is replayed over the snapshot after this zxid. */
+    zxid_t snap_start;    /* The log after this zxid is replayed over the snapshot. */
     zxid_t snap_end;      /* No request is answered before this zxid is applied. */
     uint64_t snap_digest; /* State digest at snap_end. */
     zxid_t log_base;      /* The log holds the records after this zxid. */
@@ -78,7 +78,7 @@ struct store_options {
     uint64_t keep_bytes_max;   /* Bytes of log that store_keep may add to what snapshots need. */
 };
 
-/* For store_keep: no learner needs an older part of the log. */
+/* For store_keep: no log is kept for learners. */
 #define STORE_KEEP_NONE UINT64_MAX
 
 struct store;
@@ -175,7 +175,9 @@ bool store_is_low(struct store *store);
 
 /* Description of a snapshot. */
 struct store_snap_info {
-    zxid_t start;         /* Last applied zxid when the scan began; the log is replayed after it. */
+    /* Last applied zxid when the scan of the tree began. The log after this zxid is replayed over
+     * the snapshot. */
+    zxid_t start;
     uint64_t start_chain; /* Chain value at `start`. */
     zxid_t end;           /* Last applied zxid when the scan ended. */
     uint64_t digest;      /* State digest at `end`. */
@@ -184,7 +186,7 @@ struct store_snap_info {
     /* Hash of the file's contents, trailer included. Two files with the same id have the same
      * bytes, on whichever replicas they were written. */
     uint64_t id;
-    /* History of the local log of the snapshot; with `start` it names the file. */
+    /* The name of the file consists of this history number and `start`. */
     uint64_t history;
     bool is_checked; /* store_snap_checked was called for it. */
 };

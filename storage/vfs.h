@@ -26,9 +26,9 @@ enum {
 struct vfs_file; /* One open file; the vfs makes and frees it. */
 
 struct vfs_ops {
-    /* Creates a file (fails with ERR_EXISTS), or opens one for reading and writing. An error leaves
-     * `*ret_file` as it was. Any thread may read a file; only the file's owner makes other calls.
-     */
+    /* Creates a file (ERR_EXISTS if the name is taken), or opens an existing file for reading and
+     * writing. An error leaves `*ret_file` as it was. Any thread may read a file; only the file's
+     * owner makes other calls. */
     enum err (*open)(void *ctx, const char *name, bool create, struct vfs_file **ret_file);
     void (*close)(struct vfs_file *file);
     /* Reads up to `len`; a short count means the end of the file. */

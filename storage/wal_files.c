@@ -108,8 +108,8 @@ enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
     if (err == ERR_NO_SPACE) {
         PROBE("storage.no_space_for_segment");
     }
-    /* `is_low` is updated also when a file of this size existed already: the earlier failure may
-     * have been about a longer file, or one more file. */
+    /* `is_low` is updated also when a file of this size existed already: the attempt that failed
+     * before may have been to make this file longer. */
     if (ahead == 0 && (err == ERR_OK || err == ERR_NO_SPACE)) {
         atomic_store(&wal->is_low, err == ERR_NO_SPACE);
     }

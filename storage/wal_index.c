@@ -211,7 +211,8 @@ enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_s
     if (log->count == 0 || zxid < log->base || zxid > log->last) {
         return ERR_MISSING;
     }
-    /* Takes the earliest segment that fits, so that an empty segment behind it is not kept. */
+    /* When `zxid` ends a segment, the place is in this segment, not at the start of the next
+     * segment. So a cut there also removes empty segments behind it. */
     while (at + 1 < log->count && log->segments[at + 1]->header.prev_zxid < zxid) {
         at++;
     }

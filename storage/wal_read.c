@@ -116,7 +116,7 @@ struct found {
 };
 
 /* Finds the batch with the first record after `zxid`. ERR_MISSING when `zxid` is not in the log's
- * range; `ret_found->segment` stays NULL when nothing follows it. */
+ * range; `ret_found->segment` stays NULL when no record follows. */
 static enum err find_after(struct wal *wal, zxid_t zxid, struct found *ret_found)
 {
     struct wal_spot spot;
@@ -255,8 +255,8 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
 }
 
 /* Looks `zxid` up in the index. Returns true when the index alone has the chain value. Else
- * `ret_found` names the batch that may hold `zxid`, with a reference to its segment; NULL: there is
- * none. */
+ * `ret_found` names the batch that may hold `zxid`, with a reference to its segment, which is NULL
+ * if there is no such batch. */
 static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t zxid,
                              uint64_t *ret_chain, struct found *ret_found)
 {

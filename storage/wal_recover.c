@@ -264,7 +264,7 @@ struct tail {
     uint64_t good_sectors;
     uint64_t good_end;   /* End of the last good sector, in bytes from the batch's start. */
     uint64_t bad_offset; /* Offset in the file of the first bad sector; 0: none. */
-    uint64_t total;      /* Bytes of the batch that begins there; 0 when its head is lost. */
+    uint64_t total;      /* Bytes of the tail's first batch; 0 when its head is lost. */
     bool is_readable;
 };
 

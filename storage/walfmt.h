@@ -17,14 +17,15 @@ enum {
     WALFMT_VERSION = 1,
     WALFMT_STAMP = 4,                              /* Bytes of checksum at a sector's end. */
     WALFMT_CONTENT = VFS_SECTOR - WALFMT_STAMP,    /* Bytes of content in a sector. */
-    WALFMT_BLOCK_SECTORS = VFS_BLOCK / VFS_SECTOR, /* A batch has a multiple of so many sectors. */
+    WALFMT_BLOCK_SECTORS = VFS_BLOCK / VFS_SECTOR, /* Sectors in a block, the unit of batches. */
     WALFMT_BATCH_HEAD = 48,                        /* Bytes of content before the records. */
     WALFMT_RECORD_HEAD = 36,                       /* Bytes before each payload. */
     WALFMT_BATCH_RAW_MAX = 4 * 1024 * 1024, /* Maximum content of a batch with several records. */
 };
 
-/* First block of a segment. The header says at which place of which older segment the log continues
- * here. What the older segment holds behind that place is thereby cut off (truncation). */
+/* First block of a segment. The header names an older segment and the place at which the log leaves
+ * that segment and continues here. What the older segment holds behind that place is thereby cut
+ * off (truncation). */
 struct walfmt_header {
     uint8_t cluster[STORE_CLUSTER_LEN];
     uint32_t member_id;

@@ -4,9 +4,9 @@
  * connections.
  *
  * What we work around in libwebsockets 4.1:
- * - Its reader of frames accepts frames that are not masked and forbidden forms of lengths and
- * close codes, and answers only one of two pings that arrive together. So we handle the handshake
- * and frames ourselves (frame.c, out.c).
+ * - Its reader of frames accepts unmasked frames, forbidden forms of lengths, and forbidden close
+ *   codes. It answers only one of two pings that arrive together. So we handle the handshake and
+ *   frames ourselves (frame.c, out.c).
  * - It does not keep bytes of a raw socket that arrive while reading is stopped: read.c keeps them.
  * - The costs of its own poll loop and of its timers of idle connections grow with the number of
  *   connections. So we use a libev loop of our own, without the library's checks of idle
@@ -242,7 +242,7 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
     if (!socket) {
         return 0;
     }
-    // NOLINTNEXTLINE(clang-diagnostic-switch-enum): the library has a hundred of them.
+    // NOLINTNEXTLINE(clang-diagnostic-switch-enum): the library has a hundred reasons.
     switch ((int)reason) {
     case LWS_CALLBACK_RAW_RX:
         if (socket->open) {

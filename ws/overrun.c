@@ -2,9 +2,9 @@
  * Clients that do not keep up. When too many events wait for a client, its watches are held: their
  * events are discarded, beginning with the first event of a transaction, and the client receives
  * "overrun". Once the client has read half of its queue, the socket joins ws->line and its watches
- * catch up one at a time: from the window, by a difference, or with a gap. A socket that is behind
- * and whose client does not read is not in ws->line, so it costs other sockets nothing. Replies
- * wait until the client has received all events that their state includes.
+ * catch up one at a time: from the window, by a difference (server/watch/README.md), or with a gap.
+ * A socket that is behind and whose client does not read is not in ws->line, so it costs other
+ * sockets nothing. Replies wait until the client has received all events that their state includes.
  *
  * When the unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes, sockets lose
  * their queued events, beginning with the socket that has taken no bytes for the longest time. The
@@ -15,7 +15,7 @@
 
 /* ---- Relief: too many unsent bytes of all clients, here and over HTTP ---- */
 
-/* True when the memory for unsent bytes counts as full. A value that does not fit is refused while
+/* True when the memory for unsent bytes counts as full. A large value may be refused although
  * some memory is left. For WS_RELIEF_LAST_MS after such a refusal short memory counts as full, so
  * that slow sockets free memory and the client's retry succeeds. */
 static bool is_full(struct ws *ws)
@@ -188,8 +188,8 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
 }
 
 /* Holds all watches of the socket, because the subscriber has lost its place in the window. Each
- * watch continues after `from`, or after its own start if that zxid is higher, as for a watch that
- * has just caught up. */
+ * watch continues after `from`, or after its own start if that zxid is higher, for example when
+ * the watch has just caught up. */
 static void lose_place(struct ws_socket *socket, zxid_t from)
 {
     uint32_t added = 0;

@@ -1,8 +1,8 @@
 /*
  * A client's bytes: messages and control frames, in order. Each call takes bytes while messages may
- * be taken. Further bytes are kept, at most two reads of a connection, and are taken before newer
- * bytes. So a client whose messages wait still shows that it is alive: as long as there is room,
- * its further bytes arrive.
+ * be taken. Further bytes are kept, at most those of two reads per connection, and are taken
+ * before newer bytes. So a client whose messages wait still shows that it is alive: as long as
+ * there is room, its further bytes arrive.
  */
 #include "base/utf8.h"
 #include "ws/ws_int.h"
@@ -93,8 +93,8 @@ static void take_ping(struct ws_socket *socket, struct slice payload)
 }
 
 /* Raises `behind_ms` to the time of the ping, which the pong repeats (out.c): the client was alive
- * at that time, and has sent all bytes that are still unread after that time. If the socket was
- * read all the time since the ping, no bytes wait, and `behind_ms` becomes 0. */
+ * at that time, so the bytes that are still unread were sent later. If the socket was read all the
+ * time since the ping, no bytes wait, and `behind_ms` becomes 0. */
 static void take_pong(struct ws_socket *socket, struct slice payload)
 {
     uint64_t asked_ms = 0;
@@ -134,8 +134,8 @@ static void take_fault(struct ws_socket *socket, const struct ws_frame *frame)
 
 /* ---- Bytes ---- */
 
-/* Handles what the reader has found. While the server closes the socket, only a close frame or a
- * fault counts. */
+/* Handles what the reader has found. While the server closes the socket, everything except a
+ * close frame or a fault is ignored. */
 static void take(struct ws_socket *socket, enum ws_frame_kind kind, const struct ws_frame *frame)
 {
     if (kind == WS_FRAME_CLOSE) {

@@ -9,9 +9,9 @@ static const char too_many_watches[] =
 
 /* ---- Reads ---- */
 
-/* Returns the lowest zxid that a reply may show: the highest zxid that the client has seen, that
- * the request demands, or that the gate has waited for. This replica's state may be older if a
- * snapshot has replaced the state since. */
+/* Returns the lowest zxid that a reply may show: the highest of the zxids that the client has
+ * seen, that the request demands, and that the gate has waited for. This replica's state may be
+ * older if a snapshot has replaced the state since. */
 static zxid_t least_zxid(const struct ws_message *message)
 {
     const struct op_request *request = message->request;

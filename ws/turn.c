@@ -146,7 +146,7 @@ void ws_intake_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
         return;
     }
     if (socket->intake.stops == 0 && socket->intake.message_end_ms != 0) {
-        ws_intake_await_rest(socket); /* The time without reading does not count. */
+        ws_intake_await_rest(socket); /* The message gets its full time limit again. */
     }
     if (socket->intake.kept.len > 0) {
         ws_turn_soon(socket); /* Kept bytes are taken first. */

@@ -33,7 +33,7 @@
 
 enum {
     WS_READ_BYTES = 32768, /* Most bytes of one read. While a connection's messages wait, up to
-                              twice as many of its bytes are kept. */
+                              2 * WS_READ_BYTES of its bytes are kept. */
     WS_SKIPPED_WAKEUPS_MAX = 64, /* Without sockets the thread wakes once per this many changes. */
     WS_FEW_BYTES = 64 << 10,     /* Most bytes of missed events in a queue while memory is short. */
     WS_TURN_BYTES = 1 << 20,     /* Bytes sent to one socket before the next socket has its turn. */
@@ -46,13 +46,13 @@ enum {
     WS_BLOCK_BYTES = 64 << 10,  /* Bytes of a large reply that are encoded for one write. */
     WS_PUMP_SETS = 256,         /* Transactions handed out before sockets have their turn. */
     WS_CATCH_UPS = 64,          /* Watches that catch up before sockets have their turn. */
-    WS_WORK_US = 5000,   /* Each of three times has this limit: catching up in a round, watches that
-                            resume in a round, and the messages of one socket in its turn. */
+    WS_WORK_US = 5000,   /* Time limit of each of three tasks: catching up in a round, resuming
+                            watches in a round, running the messages of one socket in its turn. */
     WS_TURNS_US = 20000, /* Time limit of all turns before the thread polls again. */
-    WS_ROUNDS = 4,       /* A read waits at least this many rounds of catching up. */
+    WS_ROUNDS = 4,       /* A waiting read is not refused before this many rounds of catching up. */
     WS_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
-    WS_RELIEF_CLOSE_MS = 250,  /* Longest stall of a socket before it is closed for memory. */
-    WS_RELIEF_LAST_MS = 1000,  /* Short memory that refused a value counts as full this long. */
+    WS_RELIEF_CLOSE_MS = 250,  /* A socket that stalls this long may be closed to free memory. */
+    WS_RELIEF_LAST_MS = 1000,  /* After a refused value, short memory counts as full this long. */
     WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
     WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
     WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
@@ -89,8 +89,9 @@ struct ws_metrics {
     struct metric_counter closes[WS_CODES]; /* Same indexes as ws_codes. */
 };
 
-/* What the watches of one socket that match an event want together. The event has values if any of
- * these watches wants values, in the format of the oldest watch whose format includes data. */
+/* What an event contains for one socket: all that the matching watches of this socket want. The
+ * event has values if any of these watches wants values, in the format of the oldest watch whose
+ * format includes data. */
 struct ws_wish {
     bool values;
     enum op_dataformat format;
@@ -101,7 +102,7 @@ struct ws_wish {
  * share. */
 struct ws_payload {
     struct buf text;
-    struct blob *shared;      /* The bytes of `text`, if they are enough to share; else NULL. */
+    struct blob *shared;      /* The bytes of `text` if it is long enough to share; else NULL. */
     struct buf path;          /* The event's path. */
     size_t split;             /* Where "watches" is inserted in `text`. */
     struct watch_event event; /* `zxid` 0: there is no event to share. */
@@ -439,9 +440,11 @@ bool ws_message_submit(struct ws_message *message);
 
 /* ---- lags.c: what a client has seen and missed ---- */
 void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap);
-void ws_lags_resumed(struct ws_socket *socket, uint32_t id);       /* Drops old lags of a watch. */
-zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* `zxid`, or the lowest lag. */
-void ws_lags_forget(struct ws_socket *socket);                     /* Frees all lags. */
+void ws_lags_resumed(struct ws_socket *socket, uint32_t id); /* Drops old lags of a watch. */
+
+/* Returns the lowest of `zxid` and the `from` of all lags. */
+zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid);
+void ws_lags_forget(struct ws_socket *socket); /* Frees all lags. */
 
 /* Sends overrun notices for the `newest` lags that were added last. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest);
