@@ -103,7 +103,7 @@ static int show(struct cli *cli, const char *path)
     return code > CMD_OK ? cli_tell(cli) : code;
 }
 
-/* Returns the path whose limits the znode ROOT/`below` has; NULL: the znode has no limits. */
+/* Returns the path that the znode ROOT/`below` limits; NULL: that znode contains no limits. */
 static const char *limited(const char *below, struct buf *out)
 {
     static const char name[] = "/" NAME;

@@ -37,7 +37,8 @@ struct wal_extent {
 struct wal_segment {
     struct vfs_file *file; /* NULL: the segment is idle, and no reader uses it now. */
     uint32_t refs;         /* One for the list or for wal_log_take's caller; one per reader. */
-    /* One of `refs` is the list's reference, which does not keep an idle file open. */
+    /* The segment is in the list, which holds one of `refs`. That reference alone does not keep the
+     * file of an idle segment open. */
     bool is_listed;
     bool is_idle; /* No longer written to: only readers keep the file open. */
     struct walfmt_header header;
@@ -216,7 +217,7 @@ enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain);
 /* Removes the staged log, if there is one. */
 enum err wal_stage_drop(struct wal *wal);
 
-/* Makes the staged log the live one by one durable write of the manifest; then removes the old log.
+/* Makes the staged log live, with a single durable write of the manifest; then removes the old log.
  */
 enum err wal_stage_switch(struct wal *wal);
 

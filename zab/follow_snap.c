@@ -30,7 +30,9 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.phase = FOLLOW_SNAP;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
-        begin(zab); /* The leader no longer has the log that continues the whole snapshot here. */
+        /* Nothing can be resumed: there is no part of a snapshot, or a whole one after whose log
+         * the leader no longer has the log. */
+        begin(zab);
     }
 }
 

@@ -37,8 +37,8 @@ void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t sinc
 }
 
 /* Starts to time a chunk if no chunk is being timed; window_acked adapts the window to its delay.
- * On the learner's connection heartbeats wait behind the chunks in flight. So the window holds only
- * as many chunks as connection and disk handle in about SNAP_DELAY_MS, besides the round trip. */
+ * On the learner's connection heartbeats wait behind the chunks in flight. So the window is
+ * kept so small that the delay of a chunk, less the shortest round trip, is about SNAP_DELAY_MS. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
     ASSERT(learner->snap.window > 0 && learner->snap.window <= SNAP_WINDOW);
@@ -178,8 +178,8 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
     window_sent(zab, &peer->learner);
 }
 
-/* Takes the snapshot that the host has chosen, and its start. Returns false if the log does not
- * reach back to that start any more. */
+/* Takes the snapshot that the caller of zab_step has chosen, and its start. Returns false if the
+ * log does not reach back to that start any more. */
 static bool take_start(struct zab *zab, struct peer *peer, const struct zab_ev_snap_fetched *piece)
 {
     struct learner *learner = &peer->learner;

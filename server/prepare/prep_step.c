@@ -43,7 +43,8 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
     /* A caller that deletes by the right of the parent may lack READ on the znode itself. */
     if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
         const struct stat_view *stat = &node->stat;
-        /* A change by an earlier element of the same multi will be undone. */
+        /* This refusal fails the whole multi. A stat that an earlier element of it has changed will
+         * never exist. */
         bool changed =
             stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
 

@@ -116,9 +116,9 @@ struct core_peer {
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why the peer's handshakes fail; "": they do not. */
     uint64_t refusal_logged_ms;       /* Time of the last log line; 0: none. */
-    char duplicate[PEER_REFUSED_MAX]; /* Report at `duplicate_ms`: another process claims the id. */
-    uint64_t duplicate_ms;
-    uint64_t duplicate_logged_ms; /* Time of the last log line; 0: none. */
+    char duplicate[PEER_REFUSED_MAX]; /* Last report of a second process with its id. */
+    uint64_t duplicate_ms;            /* Time of that report. */
+    uint64_t duplicate_logged_ms;     /* Time of the last log line; 0: none. */
 };
 
 /* Returns the text about another process that claims the id now; NULL: there is none. */
@@ -190,7 +190,7 @@ struct gate {
     _Atomic uint32_t role;     /* enum replica_role. */
     _Atomic bool ending;       /* SIGTERM has come: not ready any more. */
     const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
-    _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
+    _Atomic bool readable;     /* The state is whole, and no quarantine; it may be stale. */
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;
     _Atomic uint64_t history;
@@ -229,9 +229,9 @@ struct sampler {
     struct sampler_counts fine; /* Counters at the last fine step; used by the thread only. */
     struct sampler_counts coarse;
     uint64_t coarse_slot;
-    uint64_t unsent_peak;         /* Peak of gate.unsent since the last return of memory. */
-    uint64_t trim_ms;             /* The earliest time of the next return of memory. */
-    bool trim_rest;               /* Much memory was still in use at the last return. */
+    uint64_t unsent_peak; /* Peak of gate.unsent since memory was last given back to the system. */
+    uint64_t trim_ms;     /* The earliest time of the next return of memory. */
+    bool trim_rest;       /* Much memory was still in use at the last return. */
     _Atomic uint32_t sync_p50_us; /* p50 of log syncs in the last 10 s with syncs; 0: none yet. */
     _Atomic uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
 };

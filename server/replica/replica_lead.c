@@ -168,9 +168,9 @@ void lead_forwarded(struct replica *replica, const struct zab_forwarded *forward
         sessions_reported(replica, forwarded->peer, forwarded->bytes);
         return;
     }
-    /* Until the end of the step in which the leader begins to serve, it prepares nothing:
-     * deliveries of the initial history may come after this effect, and the tree must have them
-     * first. */
+    /* In the step in which the leader begins to serve, requests are kept only. Later effects of the
+     * same step may deliver records of the initial history, which the tree must have first.
+     * lead_run_forwards prepares the requests at the end of the step. */
     if (!replica_leads(replica) || !list_empty(&replica->learners.forwards) ||
         !handle_forward(replica, &forward)) {
         forward_keep(replica, &forward);

@@ -142,7 +142,8 @@ void times_compare(struct replica *replica)
     replica->clock.reached = reached(replica);
 }
 
-/* Returns the time reached at the last comparison, plus the time since. */
+/* Returns the time that the clocks of a majority have reached by now: that of the last
+ * times_compare, plus the time since. */
 static struct reached reached_now(const struct replica *replica)
 {
     int64_t since_ms = (int64_t)(replica->now_ms - replica->clock.compared_ms);
@@ -152,8 +153,9 @@ static struct reached reached_now(const struct replica *replica)
                             .most_ms = stamp_clamp(replica->clock.reached.most_ms + since_ms)};
 }
 
-/* Returns the part of the difference that is certain: heartbeats take time to arrive, so the time
- * of the majority is known only as a range. */
+/* Returns by how much this replica's clock is certainly ahead of the majority's; negative: behind.
+ * The time of the majority is known as a range only, because heartbeats take time to arrive: within
+ * the range the result is 0. */
 int64_t times_ahead_ms(const struct replica *replica)
 {
     struct reached now = reached_now(replica);
