@@ -11,10 +11,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Wakes the receiver. The counter of the eventfd cannot overflow, because it grows only when the
- * empty queue gets a message and when the mailbox is closed. A post calls this after it has
- * released the lock: otherwise the receiver, woken at once on another processor, would wait for the
- * lock. */
+/* Wakes the receiver. The counter of the eventfd cannot overflow: it grows when the empty queue
+ * gets a message and when the mailbox is closed, and each drain that empties the queue clears it. A
+ * post calls this after it has released the lock: otherwise the receiver, woken at once on another
+ * processor, would wait for the lock. */
 static void wake(const struct mailbox *box)
 {
     uint64_t one = 1;

@@ -20,7 +20,7 @@ struct copy {
     bool parents;   /* Make missing parents of the target. */
     bool with_acl;
 
-    json_t *ops;        /* The operations: creates, and then deletes. The caller drops them. */
+    json_t *ops;        /* The operations: creates, and then deletes. run() releases them. */
     size_t count;       /* Znodes that are copied. */
     int64_t ephemerals; /* Ephemeral znodes that are left out. */
 };

@@ -288,7 +288,8 @@ static int run(struct cli *cli)
         return sets ? CLI_USAGE(cli, "give either --clear or limits") : clear(cli, path);
     }
     if (sets) {
-        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* The check precedes all requests. */
+        /* The limits are checked before the first request is sent; set() takes them again. */
+        return take(cli, given) ? set(cli, path) : CMD_USAGE;
     }
     return path[1] == '\0' ? show_all(cli) : show(cli, path);
 }

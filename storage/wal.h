@@ -197,8 +197,8 @@ enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct 
                           struct wal_segment **ret_segment);
 
 /* Releases segments taken out of a list and frees the array. Unlinks their files unless `err` says
- * that the switch away from them failed. The log no longer reaches these files: if a crash undoes
- * the unlink, the next opening repeats it. */
+ * that the switch away from them failed. Does not sync the directory: if a crash undoes an
+ * unlink, the next opening removes the file, because the log does not contain it. */
 enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments, enum err err);
 
 /* Makes wal->manifest durable. */
@@ -280,7 +280,7 @@ enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
 /* Returns the place of batch `index` of a segment. */
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index);
 
-/* Returns the bytes that the longest batch of this replica has in a file. */
+/* Returns the largest size that a batch can have in a file, by the limit for a record. */
 uint64_t wal_batch_bytes_max(const struct wal *wal);
 
 enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_max,

@@ -30,8 +30,8 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.phase = FOLLOW_SNAP;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
-        /* Nothing can be resumed: there is no part of a snapshot, or a whole one after whose log
-         * the leader no longer has the log. */
+        /* Nothing can be resumed. Either there is no part of a snapshot, or its file is whole and
+         * the log of the leader no longer reaches back to the end of the staged log. */
         begin(zab);
     }
 }

@@ -118,7 +118,7 @@ static enum err take_znode(struct op_json_parse *parse, json_t *root, struct sli
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "sequence, ephemeral and parents",
                             "have no meaning in an import");
     }
-    /* Data that the line has as written refers to the text of the line, so it is copied. */
+    /* Data that needed no decoding points into the text of the line, so it is copied. */
     if (args->data.data >= text.data && args->data.data < text.data + text.len) {
         args->data = op_json_keep(parse, args->data);
     }

@@ -1,6 +1,6 @@
 /*
- * server_int.h - the parts of the process, shared by server.c, core*.c, log_thread.c, worker.c and
- * gate*.c only. Each part says which thread owns it.
+ * server_int.h - the parts of the process, for files of this folder only. Each part says which
+ * thread owns it.
  */
 #ifndef SERVER_SERVER_INT_H
 #define SERVER_SERVER_INT_H
@@ -62,7 +62,8 @@ struct log_done {
 };
 
 void log_thread_start(struct log_thread *log, struct store *store, struct mailbox *outbox);
-void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); /* Heap. */
+/* `take_batch` is on the heap; the log thread frees it. */
+void log_thread_post(struct log_thread *log, struct persist_batch *take_batch);
 void log_thread_stop(struct log_thread *log); /* Runs the posted batches first. */
 
 /* Ends the process when the disk has failed: after a failed sync the page cache cannot be trusted.
@@ -77,7 +78,7 @@ void log_thread_end_if(bool failed, enum err err);
 struct worker_job {
     struct list node;
     struct zab_event event;
-    zxid_t zxid;       /* FETCHED: reads the log after it. STORED_SNAP, RESTORED: the snapshot's
+    zxid_t zxid;       /* FETCHED: the log after this is read. STORED_SNAP, RESTORED: the snapshot's
                           start; RESTORED with 0: an empty state. */
     uint64_t chain;    /* STORED_SNAP: chain value at `zxid`. */
     struct buf config; /* STORED_SNAP: the encoded configuration. */
@@ -189,8 +190,8 @@ struct gate {
     struct gate_front_hooks fronts[GATE_FRONTS];
     _Atomic uint32_t role;     /* enum replica_role. */
     _Atomic bool ending;       /* SIGTERM has come: not ready any more. */
-    const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
-    _Atomic bool readable;     /* The state is whole, and no quarantine; it may be stale. */
+    const char *_Atomic aside; /* Why this replica takes no writes; NULL: it takes them. */
+    _Atomic bool readable;     /* The tree may be read: it is whole, though perhaps stale. */
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;
     _Atomic uint64_t history;
@@ -225,14 +226,14 @@ struct sampler_counts {
 struct sampler {
     struct thread thread;
     struct trend *trend;
-    struct mailbox ended;       /* Closed to end the thread. */
-    struct sampler_counts fine; /* Counters at the last fine step; used by the thread only. */
-    struct sampler_counts coarse;
+    struct mailbox ended;         /* Closed to end the thread. */
+    struct sampler_counts fine;   /* Counters at the last step of 1 s; of the thread alone. */
+    struct sampler_counts coarse; /* Counters at the last step of 10 s; of the thread alone. */
     uint64_t coarse_slot;
     uint64_t unsent_peak; /* Peak of gate.unsent since memory was last given back to the system. */
     uint64_t trim_ms;     /* The earliest time of the next return of memory. */
     bool trim_rest;       /* Much memory was still in use at the last return. */
-    _Atomic uint32_t sync_p50_us; /* p50 of log syncs in the last 10 s with syncs; 0: none yet. */
+    _Atomic uint32_t sync_p50_us; /* p50 of the latest syncs of the log, of 10 s; 0: none yet. */
     _Atomic uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
 };
 
@@ -286,8 +287,8 @@ struct share_ticket {
     uint64_t address;
     uint64_t cost; /* In tokens; 0 for the super user. */
     uint64_t now_ns;
-    bool pays_client; /* False: the address has no token, and made-up identities must not fill the
-                         table of clients. */
+    bool pays_client; /* False: the address has no token. Then only the address pays, so that
+                         made-up identities do not fill the table of clients. */
 };
 
 void gate_shares_init(struct gate *gate);

@@ -12,7 +12,8 @@ static void deferred_free(struct replica *replica, struct deferred_reply *reply)
 
 /* Sends a refusal, or a remembered answer, after a quorum round that starts now, so that a refusal
  * is as linearizable as a success. A refusal names the last proposal that it rests on. A remembered
- * answer names the zxid of the original write. The learner waits until it has applied that zxid. */
+ * answer names the zxid of the original write. The learner answers its client only after it has
+ * applied the zxid that it received. */
 static void answer_forward(struct replica *replica, const struct forward *forward,
                            struct op_result *result, zxid_t rests_on)
 {
@@ -168,8 +169,8 @@ void lead_forwarded(struct replica *replica, const struct zab_forwarded *forward
         sessions_reported(replica, forwarded->peer, forwarded->bytes);
         return;
     }
-    /* In the step in which the leader begins to serve, requests are kept only. Later effects of the
-     * same step may deliver records of the initial history, which the tree must have first.
+    /* In the step in which the leader begins to serve, requests are only queued. Later effects of
+     * the same step may deliver records of the initial history, which the tree must have first.
      * lead_run_forwards prepares the requests at the end of the step. */
     if (!replica_leads(replica) || !list_empty(&replica->learners.forwards) ||
         !handle_forward(replica, &forward)) {

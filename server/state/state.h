@@ -46,7 +46,8 @@ struct stat_view {
     int32_t cversion; /* Number of creates plus deletes of children. */
     int32_t aversion; /* Number of sets of the ACL. */
     bool container; /* Deleted after its last child. Reads show this, remembered answers do not. */
-    int64_t ttl_ms; /* Deleted when not set for this time; 0: never. Shown like `container`. */
+    int64_t ttl_ms; /* Deleted if its data was not set for this time; 0: never. Shown like
+                       `container`. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
     uint32_t data_length;     /* Bytes; 0 for null data. */
     uint32_t num_children;
