@@ -34,9 +34,10 @@
     X(NOT_READ_ONLY, 403, -119, "NotReadOnly", "this replica takes no writes")                   \
     X(QUOTA_EXCEEDED, 507, -125, "QuotaExceeded", "quota exceeded")                              \
     X(THROTTLED, 429, -127, "ThrottledOp", "too many requests; try again later")                 \
-    X(TOO_LARGE, 413, -8, "TooLarge", "larger than the configured limit")                        \
+    X(TOO_LARGE, 413, -8, "TooLarge",                                                            \
+      "the request or the answer is larger than the configured limit")                           \
     X(UNSUPPORTED_MEDIA_TYPE, 415, -5, "MarshallingError", "unsupported media type")             \
-    X(NOT_ACCEPTABLE, 406, -5, "NotAcceptable", "cannot be represented as requested")            \
+    X(NOT_ACCEPTABLE, 406, -5, "NotAcceptable", "the answer cannot be represented as requested") \
     X(NOT_FOUND, 404, -6, "NotFound", "no such resource")                                        \
     X(METHOD_NOT_ALLOWED, 405, -6, "MethodNotAllowed", "method not allowed on this resource")    \
     X(MISDIRECTED, 421, -8, "Misdirected", "the Host is not one that this replica serves")       \
@@ -58,10 +59,10 @@
     X(NO_FILES, 503, -4, "NotReady", "out of file descriptors")                                  \
     X(CORRUPT, 500, -3, "DataInconsistency", "stored data is damaged")                           \
     X(FOREIGN, 500, -3, "DataInconsistency", "stored data belongs to another replica")           \
-    X(MISSING, 404, -101, "NoNode", "not there")                                                 \
-    X(EXISTS, 409, -110, "NodeExists", "already there")                                          \
+    X(MISSING, 404, -101, "NoNode", "does not exist")                                            \
+    X(EXISTS, 409, -110, "NodeExists", "already exists")                                         \
     X(BUSY, 503, -4, "NotReady", "resource is busy")                                             \
-    X(FULL, 503, -4, "NotReady", "bounded queue or buffer is full")                              \
+    X(FULL, 503, -4, "NotReady", "a queue or buffer of this replica is full")                    \
     X(CLOSED, 503, -4, "NotReady", "closed")                                                     \
     X(CONFIG, 500, -8, "BadArguments", "invalid configuration")
 

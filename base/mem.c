@@ -16,7 +16,7 @@ enum {
 static void *need(void *ptr, size_t size)
 {
     if (!ptr) {
-        lack_failed("there is no memory left: %zu bytes were asked for", size);
+        lack_failed("there is no memory left: an allocation of %zu bytes failed", size);
     }
     return ptr;
 }

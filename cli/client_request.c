@@ -76,7 +76,7 @@ static void put_more(const struct client *client, const json_t *problem, long st
     const char *code = jsonr_text(problem, "code");
 
     if (strcmp(code, "BadVersion") == 0 && jsonr_at(problem, "stat")) {
-        (void)snprintf(more, MORE_MAX, "; it is %" PRId64 " now",
+        (void)snprintf(more, MORE_MAX, "; the version is %" PRId64 " now",
                        jsonr_number(problem, "stat.version"));
     } else if (strcmp(code, "NoAuth") == 0 && status == HTTP_UNAUTHORIZED &&
                !client->settings->user) {

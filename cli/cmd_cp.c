@@ -73,8 +73,10 @@ static int add_znode(struct cli *cli, struct copy *copy, const json_t *line)
     BUF_AUTO(to, URL_MAX);
 
     if (copy->with_acl && is_masked(jsonr_at(line, "acl"))) {
-        return fail(cli, copy, CMD_DENIED, "NoAuth",
-                    "an ACL is shown in full only to its administrators; --no-acl copies without");
+        return fail(
+            cli, copy, CMD_DENIED, "NoAuth",
+            "an ACL is shown in full only with admin permission; use --no-acl to copy without "
+            "ACLs");
     }
     join(copy->to, jsonr_text(line, "path"), &to);
     op = copy_create_op(line, buf_cstr(&to), copy->with_acl);

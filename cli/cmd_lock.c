@@ -160,7 +160,7 @@ static int place_look(struct place *place, int64_t *ret_before, struct buf *ret_
     } while (code == CMD_OK && after.len > 0);
     if (code == CMD_OK && !walk.found) {
         code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
-                        "%s: the znode of this command in the queue was deleted",
+                        "%s was deleted: it was the place of this command among those that wait",
                         buf_cstr(&place->path));
     }
     *ret_before = walk.before;

@@ -66,7 +66,7 @@ static json_t *to_json(const char *path, const int64_t values[LIMITS])
 
 static int no_quota(const struct cli *cli, const char *path)
 {
-    return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
+    return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s has no quota", path);
 }
 
 /* ---- Showing ---- */

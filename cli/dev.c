@@ -176,22 +176,23 @@ static const char *advice_of(const struct child *child)
 {
     if (WIFSIGNALED(child->status)) {
         return WTERMSIG(child->status) == SIGKILL
-                   ? "another process killed it, or the machine ran out of memory; see its log"
-                   : "see the end of its log";
+                   ? "another process killed the replica, or the machine ran out of memory; see "
+                     "the log"
+                   : "see the end of the log";
     }
     switch (WEXITSTATUS(child->status)) {
     case EXIT_CONFIG:
         return "check --port (it uses BASE and the next ports, and those 1000 above), --data, "
                "and the keys on the command line";
     case EXIT_HALT:
-        return "it stopped to protect the data: while the others serve, remove its directory; "
-               "they refill it";
+        return "the replica stopped to protect the data: while the other replicas serve, remove "
+               "the directory of this replica; the others refill the replica";
     case EXIT_DISK:
         return "free space on the disk, or choose another one with --data DIR";
     case EXIT_LACK:
-        return "it ran out of memory, threads or open files: its log says which";
+        return "the replica ran out of memory, threads or open files: the log says which";
     default:
-        return "see the end of its log";
+        return "see the end of the log";
     }
 }
 

@@ -92,13 +92,13 @@ static void look_at_disk(struct look *look, const json_t *replica)
     double stalled = figure(replica, "zabra_refills_stalled");
 
     if (figure(replica, "zabra_log_stuck") > 0) {
-        doctor_find(look, LOG_STUCK, replica, "its disk is full");
+        doctor_find(look, LOG_STUCK, replica, "the disk of the replica is full");
     } else if (figure(replica, "zabra_disk_low") > 0) {
-        doctor_find(look, DISK_LOW, replica, "its disk is nearly full");
+        doctor_find(look, DISK_LOW, replica, "the disk of the replica is nearly full");
     }
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
         doctor_find(look, DISK_SLOW, replica,
-                    "a sync of its log takes %.0f ms on average over %.0f syncs", mean_s * 1000,
+                    "a sync of the log takes %.0f ms on average over %.0f syncs", mean_s * 1000,
                     syncs);
     }
     if (failed > 0) {
@@ -106,11 +106,11 @@ static void look_at_disk(struct look *look, const json_t *replica)
     }
     if (lost > 0 && figure(replica, "zabra_refills") > 0) {
         doctor_find(look, REFILL_LOST, replica,
-                    "%.0f times it purged log that a joining replica still needed", lost);
+                    "%.0f times the leader purged log that a joining replica still needed", lost);
     }
     if (stalled > 0) {
-        doctor_find(look, REFILL_STALLED, replica, "it refills %.0f replicas that make no progress",
-                    stalled);
+        doctor_find(look, REFILL_STALLED, replica,
+                    "the leader refills %.0f replicas that make no progress", stalled);
     }
 }
 
@@ -172,7 +172,7 @@ static void look_at_one(struct look *look, const json_t *replica)
                               : 1;
         doctor_find(look, UNREACHABLE, replica, "no answer: %s", jsonr_text(replica, "error"));
     } else if (!json_is_object(jsonr_at(replica, "status"))) {
-        doctor_find(look, REFUSED, replica, "it answers with HTTP status %" PRId64,
+        doctor_find(look, REFUSED, replica, "the replica answers with HTTP status %" PRId64,
                     jsonr_number(replica, "http"));
     } else {
         look_at_checks(look, replica);
@@ -203,8 +203,8 @@ static void look_at_same(struct look *look, const char *member, enum doctor_kind
         if (!first) {
             first = replica;
         } else if (strcmp(jsonr_text(first, member), value) != 0) {
-            doctor_find(look, kind, replica, "it has %s, replica %" PRId64 " has %s", value,
-                        jsonr_number(first, "status.id"), jsonr_text(first, member));
+            doctor_find(look, kind, replica, "this replica has %s, replica %" PRId64 " has %s",
+                        value, jsonr_number(first, "status.id"), jsonr_text(first, member));
             return;
         }
     }
@@ -218,7 +218,8 @@ static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
         strcmp(jsonr_text(a, "status.cluster"), jsonr_text(b, "status.cluster")) == 0 &&
         strcmp(jsonr_text(a, "status.history"), jsonr_text(b, "status.history")) == 0 &&
         strcmp(jsonr_text(a, "status.digest"), jsonr_text(b, "status.digest")) != 0) {
-        doctor_find(look, STATES_DIFFER, b, "at %s it has the digest %s, replica %" PRId64 " %s",
+        doctor_find(look, STATES_DIFFER, b,
+                    "at zxid %s this replica has the digest %s, replica %" PRId64 " has %s",
                     jsonr_text(b, "status.zxid"), jsonr_text(b, "status.digest"),
                     jsonr_number(a, "status.id"), jsonr_text(a, "status.digest"));
     }
@@ -253,7 +254,7 @@ static void look_at_clocks(struct look *look)
 
         if (apart >= SKEW_MS) {
             doctor_find(look, CLOCK_SKEW, replica,
-                        "its clock is at least %.1f s %s that of replica %" PRId64,
+                        "the clock of this replica is at least %.1f s %s that of replica %" PRId64,
                         (double)apart / 1000, ahead > behind ? "ahead of" : "behind",
                         jsonr_number(first, "status.id"));
         }
@@ -271,7 +272,7 @@ static void look_at_lag(struct look *look)
         uint64_t zxid = hex(replica, "status.zxid");
 
         if (zxid > 0 && zxid >> 32 == newest >> 32 && newest - zxid > BEHIND_MAX) {
-            doctor_find(look, LAGGING, replica, "it is %" PRIu64 " transactions behind",
+            doctor_find(look, LAGGING, replica, "the replica is %" PRIu64 " transactions behind",
                         newest - zxid);
         }
     }
@@ -391,10 +392,11 @@ static void look_at_missing(struct look *look, const json_t *member)
         return;
     }
     if (strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
-        doctor_find(look, MISSING, member, "replica %" PRId64 " is not connected to it", seen_by);
+        doctor_find(look, MISSING, member, "replica %" PRId64 " is not connected to this member",
+                    seen_by);
     } else {
         doctor_find(look, MISSING, member,
-                    "replica %" PRId64 " last heard from it %" PRId64 " s ago", seen_by,
+                    "replica %" PRId64 " last heard from this member %" PRId64 " s ago", seen_by,
                     jsonr_number(member, "heard_ms") / 1000);
     }
 }
@@ -413,10 +415,10 @@ static void look_at_member(struct look *look, const json_t *member)
     } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
                !is_asked(look, member)) {
         doctor_find(look, NO_CLIENT_ADDRESS, member,
-                    "it does not advertise an address for clients");
+                    "this member does not advertise an address for clients");
     }
     if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
-        doctor_find(look, LOOPBACK_ADDRESS, member, "it advertises %s to clients", client);
+        doctor_find(look, LOOPBACK_ADDRESS, member, "this member advertises %s to clients", client);
     }
 }
 
@@ -435,7 +437,7 @@ static void look_at_members(struct look *look)
     look->voters = voters;
     look->there = there;
     if (voters > 0 && voters % 2 == 0) {
-        doctor_find(look, EVEN_VOTERS, NULL, "it has %d voters", voters);
+        doctor_find(look, EVEN_VOTERS, NULL, "the ensemble has %d voters", voters);
     }
     if (voters > 2 && there < voters && there == voters / 2 + 1) {
         doctor_find(look, NO_SPARE, NULL, "%d of %d voters work together", there, voters);

@@ -33,60 +33,66 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                    "Start the replicas that are down, or repair the network between them: see "
                    "the findings above. Only if their disks are lost for good, see 'zabra help "
                    "recover'."},
-    [UNREACHABLE] = {true, "unreachable",
-                     "It is not running, or the network does not reach its client port.",
-                     "Check its log and start it. If it runs, check clientPort, clientAddress "
-                     "and the firewall, or remove it from --endpoints."},
-    [NOT_ZABRA] = {true, "not-zabra",
-                   "Another server listens there, or a proxy without a replica behind it.",
-                   "Correct --endpoints, or the clientPort of the replica that should listen "
-                   "there. Behind a proxy, check the replicas directly."},
-    [REFUSED] = {true, "refused", "It runs, but refuses your requests.",
-                 "For 401 check --user and the password, for 421 its allowedHosts."},
+    [UNREACHABLE] =
+        {true, "unreachable",
+         "The replica is not running, or the network does not reach its client port.",
+         "Check the log of the replica and start the replica. If the replica runs, check "
+         "clientPort, clientAddress and the firewall, or remove the replica from --endpoints."},
+    [NOT_ZABRA] =
+        {true, "not-zabra",
+         "Another server listens at this endpoint, or a proxy without a replica behind it.",
+         "Correct --endpoints, or the clientPort of the replica that should listen at this "
+         "endpoint. Behind a proxy, check the replicas directly."},
+    [REFUSED] = {true, "refused", "The replica runs, but refuses your requests.",
+                 "For 401 check --user and the password, for 421 allowedHosts of the replica."},
     [OTHER_CLUSTER] = {true, "wrong-cluster", "These endpoints are replicas of several ensembles.",
                        "Correct --endpoints, or the server list of the replica that does not "
                        "belong here."},
-    [OTHER_HISTORY] = {true, "wrong-history",
-                       "Their histories differ: some replicas were restored or recovered, the "
-                       "others have the state from before.",
-                       "Decide which history is right, stop the other replicas and start them "
-                       "with empty directories (docs/operating.md)."},
-    [STATES_DIFFER] = {true, "states-differ",
-                       "They hold different trees at the same zxid. This must never happen.",
-                       "Keep the logs and directories and report the bug. Replicas in the "
-                       "minority are refilled automatically."},
-    [NOT_READY] = {true, "not-ready", "It answers, but does not serve.",
-                   "See the reason above. If it persists, check the replica's log."},
-    [NOT_MEMBER] = {true, "not-ready",
-                    "Its disk is new or not trusted. The leader refills it; meanwhile it serves "
-                    "reads and does not vote.",
-                    "Wait: this ends automatically. A disk that replaces another one votes when "
-                    "the old one has been absent for 10 s and the others are a majority without "
-                    "it, at most once in 10 minutes. A new ensemble first needs all replicas of "
-                    "its list."},
+    [OTHER_HISTORY] =
+        {true, "wrong-history",
+         "The histories of the replicas differ: some replicas were restored or recovered, the "
+         "others have the state from before.",
+         "Decide which history is right, stop the other replicas and start them "
+         "with empty directories (docs/operating.md)."},
+    [STATES_DIFFER] =
+        {true, "states-differ",
+         "The replicas hold different trees at the same zxid. This must never happen.",
+         "Keep the logs and directories and report the bug. Replicas in the "
+         "minority are refilled automatically."},
+    [NOT_READY] = {true, "not-ready", "The replica answers, but does not serve.",
+                   "See the reason above. If the problem persists, check the replica's log."},
+    [NOT_MEMBER] =
+        {true, "not-ready",
+         "The disk of the replica is new or not trusted. The leader refills the replica, which "
+         "meanwhile serves reads and does not vote.",
+         "Wait: this ends automatically. A disk that replaces another one votes when "
+         "the old one has been absent for 10 s and the others are a majority without "
+         "it, at most once in 10 minutes. A new ensemble first needs all replicas of "
+         "its list."},
     [PEER_REFUSED] = {true, "peer-refused", "Replicas do not accept each other's connections.",
                       "Give all replicas the same peerSecretFile and server list; the log of the "
                       "refusing replica says which one is wrong."},
-    [LOG_STUCK] = {true, "disk-full",
-                   "It cannot append to its log: it refuses writes, and refuses reads once its "
-                   "tree is too old.",
-                   "Free space on the disk of its dataDir; the replica then continues "
-                   "automatically."},
+    [LOG_STUCK] =
+        {true, "disk-full",
+         "The replica cannot append to its log: it refuses writes, and refuses reads once its "
+         "tree is too old.",
+         "Free space on the disk of dataDir; the replica then continues automatically."},
     [MISSING] = {true, "missing", "The other replicas do not reach this member.",
-                 "Start it, or repair the network between the peer ports of the replicas."},
+                 "Start the member, or repair the network between the peer ports of the replicas."},
     [NO_SPARE] = {false, "no-spare", "If one more voter fails, the majority is lost.",
                   "Bring back the missing voters."},
     [LAGGING] = {false, "lagging",
-                 "Its reads are stale; it may have too little CPU, disk or network.",
-                 "Check its zabra_log_sync_seconds and the load of its machine."},
+                 "The reads of the replica are stale; the replica may have too little CPU, disk or "
+                 "network.",
+                 "Check zabra_log_sync_seconds of the replica and the load of its machine."},
     [DISK_LOW] = {false, "disk-low", "The disk has no space for the next segment of the log.",
-                  "Free space on the disk of its dataDir now."},
+                  "Free space on the disk of dataDir now."},
     [DISK_SLOW] = {false, "disk-slow",
                    "If a majority of the disks is as slow as this one, every write waits for them.",
                    "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
     [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
                         "The log grows until a snapshot succeeds, and a start takes longer.",
-                        "Check its log for the reason; usually the disk is full."},
+                        "Check the log of the replica for the reason; usually the disk is full."},
     [REFILL_LOST] = {false, "refill-lost",
                      "A joining replica needs the leader's log from the start of its snapshot. "
                      "The leader had to purge that log, so the refill started again.",
@@ -115,12 +121,12 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                      "The voters are fixed when an ensemble is created: create the next one with "
                      "an odd number (docs/operating.md)."},
     [NO_CLIENT_ADDRESS] = {false, "no-client-address",
-                           "Clients cannot discover it through the others.",
-                           "Set advertiseClient=host:port in its configuration."},
-    [LOOPBACK_ADDRESS] = {false, "loopback-address",
-                          "It advertises a loopback address, which leads clients to their own "
-                          "machine.",
-                          "Set advertiseClient=host:port to an address that others reach."},
+                           "Clients cannot discover this member through the others.",
+                           "Set advertiseClient=host:port in the configuration of this member."},
+    [LOOPBACK_ADDRESS] =
+        {false, "loopback-address",
+         "This member advertises a loopback address, which leads clients to their own machine.",
+         "Set advertiseClient=host:port to an address that clients reach."},
     [NEAR_LIMIT] = {false, "near-limit",
                     "At the limit, further requests are refused with 429 or 503.",
                     "Find the clients that use so many, or raise the limit on all replicas."},

@@ -44,7 +44,7 @@ static void take_end(struct replicas_answer *answer, CURLcode result)
     answer->foreign = !client_is_replica(answer->easy);
     if (answer->foreign) {
         (void)snprintf(answer->error, sizeof(answer->error),
-                       "it does not answer like zabra (status %ld)", answer->status);
+                       "the server there does not answer like zabra (status %ld)", answer->status);
         answer->status = 0;
         return;
     }

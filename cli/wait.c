@@ -47,11 +47,12 @@ static int late(const struct wait *wait, const char *why)
 {
     int code = wait->cli->args.child ? CMD_CHILD_TIMED_OUT : CMD_TIMED_OUT;
 
-    return cli_fail(wait->cli, code, "WaitOver", "%s%s%s",
-                    !why && args_has(&wait->cli->args, "try")
-                        ? "another process holds it, and --try does not wait"
-                        : "the waiting time is over",
-                    why ? ": " : "", why ? why : "");
+    return cli_fail(
+        wait->cli, code, "WaitOver", "%s%s%s",
+        !why && args_has(&wait->cli->args, "try")
+            ? "another process holds the lock, lease or leadership, and --try does not wait"
+            : "the waiting time is over",
+        why ? ": " : "", why ? why : "");
 }
 
 static int lost(const struct wait *wait)

@@ -58,7 +58,10 @@ static void take_secret(struct http_conn *conn, struct slice text)
     }
     op_args_hash_secret(&named, hash);
     if (session->shown && memcmp(session->hash, hash, sizeof(hash)) != 0) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "two different sessions are named");
+        http_refuse(
+            conn, ERR_BAD_ARGUMENTS,
+            "the request names two different sessions in the URL, in session= or in Zk-Session: "
+            "name only one");
         return;
     }
     session->shown = true;
@@ -76,8 +79,9 @@ static void put_session_argument(struct http_conn *conn)
         return;
     }
     if (!request->auth.session.shown) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS,
-                    "no session is named: give its id in the URL or as Zk-Session");
+        http_refuse(
+            conn, ERR_BAD_ARGUMENTS,
+            "the request names no session: give the id of the session in the URL or as Zk-Session");
     }
     request->args.secret_hash =
         slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
@@ -205,7 +209,9 @@ void http_auth_apply_acl(struct http_conn *conn)
         return;
     }
     if (request->args.has_acl) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "the ACL is given by Zk-Acl and in the body");
+        http_refuse(
+            conn, ERR_BAD_ARGUMENTS,
+            "the request has an ACL in Zk-Acl and another one in the body: give only one of them");
     }
     request->args.has_acl = true;
     request->args.acl = request->auth.acl;

@@ -92,8 +92,11 @@ void http_raw_refuse(struct http *http, int fd, struct http_refusal refusal)
 void http_raw_turn_away(struct http *http, int take_fd)
 {
     metric_add(&http->metrics.refused_total, 1);
-    http_raw_refuse(http, take_fd,
-                    http_refusal_make(ERR_NOT_READY, "this replica is out of file descriptors"));
+    http_raw_refuse(
+        http, take_fd,
+        http_refusal_make(
+            ERR_NOT_READY,
+            "this replica is out of file descriptors: try again later, or use another replica"));
     close(take_fd);
 }
 
@@ -460,9 +463,10 @@ static bool expire(struct http_conn *conn, uint32_t phase)
         metric_add(&conn->http->metrics.timeouts, 1);
     }
     if (phase == HTTP_HEAD || phase == HTTP_BODY) {
-        http_conn_send_problem(conn, http_refusal_late(phase == HTTP_HEAD
-                                                           ? "the request head took too long"
-                                                           : "the request body took too long"));
+        http_conn_send_problem(
+            conn, http_refusal_late(phase == HTTP_HEAD
+                                        ? "the request head did not arrive within headTimeout"
+                                        : "the request body did not arrive within bodyTimeout"));
         return true;
     }
     atomic_store(&conn->deadline_ms, 0);

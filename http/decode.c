@@ -16,7 +16,8 @@ static void check_host(struct http_conn *conn)
     struct slice authority = request->target.authority;
 
     if (authority.len > 0 && !http_equals_nocase(authority, host)) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "the request target names another host than Host");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "the host in the request target differs from the header Host");
     }
     /* Only HTTP/1.0 may have no Host; other requests without one are refused earlier. */
     if (host.data && !http_host_allowed(&conn->http->names, host)) {
@@ -59,7 +60,7 @@ static void find_route(struct http_conn *conn)
 
     if (request->target.is_asterisk) {
         if (!slice_eq(request->method, slice_str("OPTIONS"))) {
-            http_refuse(conn, ERR_BAD_ARGUMENTS, "only OPTIONS may have the target *");
+            http_refuse(conn, ERR_BAD_ARGUMENTS, "only an OPTIONS request may have the target *");
         }
         return;
     }
@@ -188,7 +189,7 @@ static void take_field(struct http_conn *conn, const struct op_field *field, str
         return;
     }
     if (slice_find(value, '/') < value.len) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "name must not hold a slash");
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "name= must not contain a slash");
     }
     request->body.name = value.data ? value : slice_str("");
 }
@@ -198,7 +199,8 @@ static void take_path_alias(struct http_conn *conn, struct slice value)
     struct http_request *request = &conn->request;
 
     if (request->args.path.len > 0) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "path is given in the URL and as a parameter");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "the path is given twice, in the URL and as path=: give only one of them");
     } else {
         request->args.path = value.len > 0 ? value : slice_str("");
     }
@@ -209,7 +211,7 @@ static void take_consistency(struct http_conn *conn, struct slice value)
     if (slice_eq(value, slice_str("linearizable"))) {
         conn->request.wants.consistency = OP_LINEARIZABLE;
     } else if (!slice_eq(value, slice_str("local"))) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "consistency must be local or linearizable");
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "consistency= must be local or linearizable");
     }
 }
 
@@ -257,7 +259,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (op == OP_WATCH && slice_eq(param->name, slice_str("keepSession"))) {
         take_keep_session(conn, param);
     } else if (slice_eq(param->name, slice_str("callback"))) {
-        http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
+        http_refuse(conn, ERR_NOT_ACCEPTABLE, "callback= is not supported: zabra has no JSONP");
     } else if (slice_eq(param->name, slice_str("session"))) {
         request->auth.session_param = param->value.data ? param->value : slice_str("");
     } else if (route->kind == HTTP_ROUTE_PROBE && slice_eq(param->name, slice_str("verbose"))) {
@@ -307,7 +309,8 @@ static void take_position(struct http_conn *conn)
         http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-History is not a hexadecimal number");
     } else if (history != request->replica.history) {
         http_refuse(conn, ERR_HISTORY_CHANGED,
-                    "this ensemble has another history: read again without Zk-History");
+                    "the history in Zk-History is not that of this ensemble: read again without "
+                    "Zk-History");
     }
 }
 
@@ -339,11 +342,14 @@ static void check_conditions(struct http_conn *conn)
     const struct http_head *head = &request->head;
 
     if (head->if_match.data && !op_field_find(request->def, slice_str("If-Match"))) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "If-Match has no meaning here");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "this request does not support If-Match: send the request without this header");
     }
     if (request->def->kind == OP_KIND_WRITE && head->if_none_match.data &&
         !op_field_find(request->def, slice_str("If-None-Match"))) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "If-None-Match has no meaning here");
+        http_refuse(
+            conn, ERR_BAD_ARGUMENTS,
+            "this request does not support If-None-Match: send the request without this header");
     }
 }
 
@@ -411,7 +417,8 @@ static void choose_media(struct http_conn *conn)
 
     request->wants.media = http_head_media(request->head.accept, offered_by(request));
     if (request->wants.media == HTTP_MEDIA_NONE) {
-        http_refuse(conn, ERR_NOT_ACCEPTABLE, "none of the types in Accept is available here");
+        http_refuse(conn, ERR_NOT_ACCEPTABLE,
+                    "this resource is not available in any media type of the header Accept");
     }
 }
 
@@ -423,7 +430,7 @@ static void decode_target(struct http_conn *conn)
     const char *why = NULL;
 
     if (conn->target.overflow) {
-        http_refuse(conn, ERR_HEADER_TOO_LARGE, "the URL is too long");
+        http_refuse(conn, ERR_HEADER_TOO_LARGE, "the URL is too long for maxHeadBytes");
         return;
     }
 

@@ -99,7 +99,8 @@ void http_check_body_len(struct http_conn *conn, uint64_t len)
     if (max == 0) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "this request takes no body");
     } else if (len != UINT64_MAX && len > max) {
-        http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %llu bytes",
+        http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %s, %llu bytes",
+                    conn->request.body.json ? "maxMultiBytes" : "maxDataBytes",
                     (unsigned long long)max);
     }
 }
@@ -126,7 +127,8 @@ static void check_child(struct http_conn *conn, struct slice parent)
         path.len >= prefix && slice_starts_with(path, parent) && path.data[prefix - 1] == '/';
 
     if (!below || memchr(path.data + prefix, '/', path.len - prefix)) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be a child of the znode in the URL");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "the path in the body must be that of a child of the znode in the URL");
     }
 }
 
@@ -143,7 +145,8 @@ static void place_created(struct http_conn *conn, struct slice parent)
     } else if (in_body) {
         check_child(conn, parent);
     } else if (request->body.name.len == 0 && !request->args.sequence) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "name must be given");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "the new znode has no name: give name= in the URL, or path in a JSON body");
     } else {
         request->args.path = http_target_join(&conn->decoded, parent, request->body.name);
     }
@@ -194,7 +197,8 @@ void http_decode_body(struct http_conn *conn)
     if (!request->refused && name && name->type == OP_FIELD_NAME) {
         place_created(conn, parent);
     } else if (request->body.json && request->args.path.data != parent.data) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be the path of the URL");
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "the path in the body must be the same as the path in the URL");
     }
     http_auth_apply_acl(conn);
     if (request->refused) {

@@ -112,8 +112,9 @@ static const char *lint(struct slice line)
     if (is_clean(line)) {
         return NULL;
     }
-    return memchr(line.data, '\r', line.len) ? "a carriage return stands alone"
-                                             : "the request head has a control character";
+    return memchr(line.data, '\r', line.len)
+               ? "a line of the request head has a carriage return without a line feed"
+               : "the request head has a control character";
 }
 
 /* ---- The request line ---- */
@@ -127,7 +128,7 @@ static void count_params(struct slice target, struct scan *scan)
         params += at == mark || target.data[at] == '&' ? 1 : 0;
     }
     if (params > HTTP_TARGET_PARAMS_MAX) {
-        refuse(scan, "the URL has too many query parameters");
+        refuse(scan, "the URL has more than 64 query parameters");
     }
     scan->entries += params;
 }
@@ -200,7 +201,7 @@ static void take_framing(struct slice name, struct slice value, struct scan *sca
     } else if (name.len == 17 && is_name(name, "transfer-encoding")) {
         take_once(&scan->has_coding, scan);
         if (!http_equals_nocase(http_trim(value), slice_str("chunked"))) {
-            refuse(scan, "Transfer-Encoding must be chunked: zabra supports no other");
+            refuse(scan, "Transfer-Encoding must be chunked: zabra supports no other encoding");
         }
     }
 }
@@ -211,12 +212,13 @@ static void scan_header_line(struct slice line, struct scan *scan)
 
     scan->entries++;
     if (line.data[0] == ' ' || line.data[0] == '\t') {
-        refuse(scan, "a header line is folded");
+        refuse(scan,
+               "a header line begins with a blank or a tab: zabra does not support folded headers");
     } else if (name.len == line.len) {
         refuse(scan, "a header line has no colon");
     } else {
         if (!is_token(name)) {
-            refuse(scan, "a header's name is not a token");
+            refuse(scan, "the name of a header has a character that is not allowed");
         }
         take_framing(name, slice_from(line, name.len + 1), scan);
     }
@@ -243,14 +245,15 @@ static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
         refuse(scan, "HTTP/1.1 needs a Host header");
     }
     if (scan->minor_zero && scan->has_coding) {
-        refuse(scan, "HTTP/1.0 has no Transfer-Encoding");
+        refuse(scan, "an HTTP/1.0 request must not have the header Transfer-Encoding");
     }
     if (scan->has_length && scan->has_coding) {
         refuse(scan, "Content-Length and Transfer-Encoding exclude each other");
     }
     if (scan->refusal.err == ERR_OK && head_len + (size_t)scan->entries * HTTP_ENTRY_BYTES > room) {
         scan->refusal = http_refusal_make(
-            ERR_HEADER_TOO_LARGE, "the request head has too many headers and query parameters");
+            ERR_HEADER_TOO_LARGE,
+            "the request head has more headers and query parameters than maxHeadBytes allows");
     }
 }
 
@@ -267,7 +270,9 @@ static size_t scan_lines(struct slice bytes, struct scan *scan)
         size_t len = feed ? (size_t)(feed - at) : (size_t)(end - at);
         bool ends = len > 0 && at[len - 1] == '\r';
         struct slice line = slice_make(at, ends ? len - 1 : len);
-        const char *fault = feed && !ends ? "a line ends without a carriage return" : lint(line);
+        const char *fault = feed && !ends
+                                ? "a line of the request head ends without a carriage return"
+                                : lint(line);
 
         if (fault) {
             refuse(scan, fault);
@@ -398,7 +403,7 @@ static void take_rest(struct http_chunks *chunks, uint8_t byte)
         chunks->fault =
             extension ? "a chunk extension has a control character" : "a trailer line is malformed";
     } else if (extension && ++chunks->extras > HTTP_CHUNK_EXTRAS_MAX) {
-        chunks->fault = "the chunk extensions of the body are too long";
+        chunks->fault = "the chunk extensions of the body are longer than 1024 bytes";
     }
 }
 
@@ -430,7 +435,7 @@ static void count_trailers(struct http_chunks *chunks, uint32_t state, size_t po
         return;
     }
     if (++chunks->trailers > HTTP_TRAILER_BYTES_MAX) {
-        chunks->fault = "the trailers of the body are too long";
+        chunks->fault = "the trailers of the body are longer than 1024 bytes";
         return;
     }
     if (chunks->trailers_len == 0) {

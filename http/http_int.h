@@ -55,7 +55,7 @@ enum {
     HTTP_SLOWEST_MAX = 256       /* Connections closed in one scan at most. */
 };
 
-#define HTTP_TAKING_OVER     "this replica is loading another state"
+#define HTTP_TAKING_OVER     "this replica is loading another state: retry, or use another replica"
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
 
 #define HTTP_METRICS(X)                                                                   \

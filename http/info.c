@@ -11,7 +11,8 @@
 static enum MHD_Result send_info(struct http_conn *conn)
 {
     if (conn->out.own.overflow) {
-        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        http_refuse(conn, ERR_TOO_LARGE,
+                    "the answer would be larger than 64 MiB: request less at a time");
     }
     return conn->request.refused || !http_body_has_room(conn)
                ? http_answer_fault(conn)

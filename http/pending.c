@@ -85,7 +85,7 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
          "that is in allowedOrigins"},
         {is_http_1_0(&first->line), ERR_BAD_ARGUMENTS, "a WebSocket needs HTTP/1.1"},
         {http_head_body(head, &body_len), ERR_BAD_ARGUMENTS,
-         "the request for a WebSocket has a body"},
+         "the request for a WebSocket must not have a body"},
         {!slice_eq(head->socket_version, slice_str("13")), ERR_UPGRADE_REQUIRED,
          "Sec-WebSocket-Version must be 13"},
         {!is_key(head->socket_key), ERR_BAD_ARGUMENTS,
@@ -230,15 +230,27 @@ static void hand_to_sockets(struct pending *pending, const struct first_head *fi
     }
     mem_free(seat);
     loop_add(&accept->loop, &pending->watch);
-    refuse(pending, http_refusal_make(ERR_NOT_READY, "all WebSockets of this replica are taken"));
+    refuse(
+        pending,
+        http_refusal_make(
+            ERR_NOT_READY,
+            "this replica has as many WebSockets as maxWebSockets allows: try again later, or use "
+            "another replica"));
 }
 
 static void refuse_over_cap(struct pending *pending)
 {
-    refuse(pending,
-           pending->cap == HTTP_CAP_TOTAL
-               ? http_refusal_make(ERR_NOT_READY, "all connections of this replica are taken")
-               : http_refusal_make(ERR_THROTTLED, "too many connections from this address"));
+    refuse(
+        pending,
+        pending->cap == HTTP_CAP_TOTAL
+            ? http_refusal_make(
+                  ERR_NOT_READY,
+                  "this replica has as many connections as maxConnections allows: try again "
+                  "later, or use another replica")
+            : http_refusal_make(
+                  ERR_THROTTLED,
+                  "this address has as many connections as maxConnectionsPerAddress allows: close "
+                  "some, or try again later"));
 }
 
 /* Handles the request of a connection over a cap: the thread for probes answers a probe, and other
@@ -400,7 +412,8 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
             /* A connection that has sent nothing has no request to answer. */
             pending_drop(pending, true);
         } else {
-            refuse_head(pending, http_refusal_late("the request head took too long"));
+            refuse_head(pending,
+                        http_refusal_late("the request head did not arrive within headTimeout"));
         }
     }
 }

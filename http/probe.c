@@ -249,7 +249,8 @@ static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
             continue;
         }
         if (seat->place.stage == SEATS_BEGUN) {
-            seat_answer(seat, http_refusal_late("the request head took too long"), 0);
+            seat_answer(seat,
+                        http_refusal_late("the request head did not arrive within headTimeout"), 0);
         } else {
             seat_free(seat);
         }

@@ -226,7 +226,8 @@ bool http_body_seal(struct http_conn *conn)
         if (out->no_room) {
             return refuse_no_room(conn);
         }
-        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        http_refuse(conn, ERR_TOO_LARGE,
+                    "the answer would be larger than 64 MiB: request less at a time");
         return false;
     }
     if (text_is_plain(out)) {
@@ -256,7 +257,9 @@ static void on_free(void *cls)
 static struct MHD_Response *must_have(struct MHD_Response *response)
 {
     if (!response) {
-        lack_failed("there is no memory left for an answer");
+        lack_failed(
+            "there is no memory left for an answer to a client: lower maxUnsentBytes, or give "
+            "this process more memory");
     }
     return response;
 }

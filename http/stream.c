@@ -279,8 +279,10 @@ static bool may_begin(struct http_conn *conn)
 
     if (http_check_serving(conn) && args->has_since_history &&
         args->since_history != request->replica.history) {
-        http_refuse(conn, ERR_HISTORY_CHANGED,
-                    "this ensemble has another history: read again, then watch without since");
+        http_refuse(
+            conn, ERR_HISTORY_CHANGED,
+            "the history in since= or Last-Event-ID is not that of this ensemble: read again, "
+            "then watch without since=");
     }
     return !request->refused;
 }
@@ -294,7 +296,7 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
 }
 
 static const char behind_text[] =
-    "this replica has not applied the zxid of since or Zk-Min-Zxid yet: retry, or use another "
+    "this replica has not yet applied the zxid of since= or Zk-Min-Zxid: retry, or use another "
     "replica";
 
 static const char *const refusal_texts[ERR_COUNT] = {

@@ -66,7 +66,7 @@ static enum err parse_param(struct slice text, struct buf *decoded, struct http_
     struct http_param param;
 
     if (target->param_count == HTTP_PARAMS_MAX) {
-        return refuse(ret_why, "the URL has too many query parameters");
+        return refuse(ret_why, "the URL has more than 16 query parameters");
     }
 
     enum err err = decode(name, true, decoded, &param.name, ret_why);
@@ -119,7 +119,7 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
     buf_clear(decoded);
     /* Reserves room for the whole target and one joined name, so that slices stay valid. */
     if (!buf_reserve(decoded, 2 * raw.len + 2)) {
-        return refuse(ret_why, "the URL is too long");
+        return refuse(ret_why, "the URL is too long for maxHeadBytes");
     }
     if (slice_eq(raw, slice_str("*"))) {
         ret_target->is_asterisk = true;
@@ -129,7 +129,7 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
         return refuse(ret_why, "the request target must start with a slash");
     }
     if (memchr(text.data, '#', text.len)) {
-        return refuse(ret_why, "the request target has a fragment");
+        return refuse(ret_why, "the request target must not have a fragment (# and what follows)");
     }
 
     struct slice path = slice_cut(&text, '?');

@@ -432,9 +432,10 @@ void http_import_begin(struct http_conn *conn)
     if (err != ERR_OK) {
         http_refuse(conn, err, "%s", why);
     } else if (request->head.idempotency_key.data) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS,
-                    "an import takes no Idempotency-Key: repeat it with conflict=skip or "
-                    "conflict=overwrite");
+        http_refuse(
+            conn, ERR_BAD_ARGUMENTS,
+            "an import does not accept an Idempotency-Key: repeat the import with conflict=skip "
+            "or conflict=overwrite");
     } else if (limits->read_only && !request->args.dry_run) {
         http_refuse(conn, ERR_NOT_READ_ONLY, "%s", err_text(ERR_NOT_READ_ONLY));
     }

@@ -72,7 +72,7 @@ static const char *inspect_records(const struct inspection *inspection,
             visitor->record(visitor->arg, batch, &record);
         }
     }
-    return err == ERR_MISSING ? NULL : "a record does not verify";
+    return err == ERR_MISSING ? NULL : "a record fails verification";
 }
 
 /* Shows one batch. Returns false when no batch behind it can be shown. */

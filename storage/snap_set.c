@@ -158,7 +158,8 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
     }
     if (store->wal.live.base > 0 && !snap_set_newest(&store->snaps)) {
         PROBE("storage.no_snapshot_left");
-        report_damage(report, "the log begins after %" PRIx64 " and no snapshot verifies",
+        report_damage(report,
+                      "the log begins after %" PRIx64 " and no snapshot passes verification",
                       store->wal.live.base);
     }
     return ERR_OK;

@@ -254,9 +254,11 @@ static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct
     }
     epochs_release(&epochs);
     if (err != ERR_MISSING) {
-        return "a record does not verify";
+        return "a record fails verification";
     }
-    return extent->count == loaded->head.count ? NULL : "the number of records is wrong";
+    return extent->count == loaded->head.count
+               ? NULL
+               : "the batch has another number of records than the head of the batch says";
 }
 
 /* What lies behind the last good batch of the last segment. */
@@ -342,10 +344,10 @@ static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
         return true;
     }
     if (tail.good_end > wal_batch_bytes_max(wal) || (tail.total && tail.good_end > tail.total)) {
-        return bad_batch(scan, index, place->offset, "a batch is missing before a later one");
+        return bad_batch(scan, index, place->offset, "a batch is missing before a later batch");
     }
     if (tail.total == tail.good_sectors * VFS_SECTOR) {
-        return bad_batch(scan, index, place->offset, "a whole batch does not verify");
+        return bad_batch(scan, index, place->offset, "a complete batch fails verification");
     }
     PROBE("storage.torn_tail");
     scan->found->verdict = STORE_TORN_TAIL;
@@ -365,7 +367,8 @@ static bool scan_segment(struct scan *scan, size_t index)
         is_last ? segment->header.bytes : wal->live.segments[index + 1]->header.prev_offset;
 
     if (limit > segment->header.bytes || limit < VFS_BLOCK || limit % VFS_BLOCK != 0) {
-        return bad_batch(scan, index, limit, "the next segment continues no batch");
+        return bad_batch(scan, index, limit,
+                         "the next segment does not begin at the end of a batch of this segment");
     }
     wal->live.tail = segment;
     while (segment->end < limit) {
@@ -375,7 +378,7 @@ static bool scan_segment(struct scan *scan, size_t index)
             .number = segment->header.batch_first + segment->count,
         };
         struct wal_loaded loaded;
-        const char *why = "the batch does not verify";
+        const char *why = "the batch fails verification";
         enum err err = wal_load(wal, segment->file, &place, limit - segment->end, &loaded);
 
         if (err == ERR_OK) {

@@ -22,7 +22,7 @@ static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->intake.message_end_ms != 0 && socket->intake.stops == 0 &&
         now_ms >= socket->intake.message_end_ms) {
-        ws_close_begin(socket, WS_CODE_POLICY, "the message takes too long");
+        ws_close_begin(socket, WS_CODE_POLICY, "the message was not complete within bodyTimeout");
     }
 }
 

@@ -72,19 +72,20 @@ static bool check_first(struct ws_frame_reader *reader)
     uint8_t opcode = opcode_of(reader);
 
     if ((reader->head[0] & RESERVED) != 0) {
-        return break_rule(reader, "a reserved bit is set");
+        return break_rule(reader, "a frame has a reserved bit set");
     }
     if (is_control(reader) ? opcode > OPCODE_PONG : opcode > OPCODE_BINARY) {
-        return break_rule(reader, "a reserved opcode");
+        return break_rule(reader, "a frame has a reserved opcode");
     }
     if (is_control(reader)) {
-        return is_final(reader) || break_rule(reader, "a control frame in fragments");
+        return is_final(reader) || break_rule(reader, "a control frame is split into fragments");
     }
     if (opcode == OPCODE_MORE && !reader->in_message) {
-        return break_rule(reader, "a continuation without a message");
+        return break_rule(reader, "a continuation frame arrived while no message was unfinished");
     }
     if (opcode != OPCODE_MORE && reader->in_message) {
-        return break_rule(reader, "a message inside of another");
+        return break_rule(reader,
+                          "a message begins before the last fragment of the previous message");
     }
     return true;
 }
@@ -97,7 +98,7 @@ static bool check_second(struct ws_frame_reader *reader)
         return break_rule(reader, "a frame is not masked");
     }
     if (is_control(reader) && (second & ~MASKED) > WS_FRAME_CONTROL_MAX) {
-        return break_rule(reader, "a control frame of more than 125 bytes");
+        return break_rule(reader, "a control frame has more than 125 bytes");
     }
     return true;
 }
@@ -118,13 +119,13 @@ static bool take_length(struct ws_frame_reader *reader)
         len = len << 8 | reader->head[2 + i];
     }
     if (bytes == 8 && len > INT64_MAX) {
-        return break_rule(reader, "the top bit of a length is set");
+        return break_rule(reader, "the length of a frame has the top bit set");
     }
     if ((bytes == 2 && len < LEN_16_BITS) || (bytes == 8 && len <= UINT16_MAX)) {
-        return break_rule(reader, "a length has more bytes than it needs");
+        return break_rule(reader, "the length of a frame is encoded in more bytes than necessary");
     }
     if (!is_control(reader) && len > reader->message_max - reader->message) {
-        return fail(reader, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
+        return fail(reader, WS_CODE_TOO_LARGE, "the message is larger than maxMessageBytes");
     }
     reader->left = len;
     return true;
@@ -259,11 +260,11 @@ static bool check_close(struct ws_frame_reader *reader, struct ws_frame *frame)
         return true;
     }
     if (len < CODE_LEN) {
-        return break_rule(reader, "a close frame with half a code");
+        return break_rule(reader, "a close frame has only one byte of the two-byte close code");
     }
     frame->code = (uint16_t)(bytes[0] << 8 | bytes[1]);
     if (!is_close_code(frame->code)) {
-        return break_rule(reader, "a close code that may not be sent");
+        return break_rule(reader, "a close frame has a close code that a client must not send");
     }
     frame->bytes = slice_make(bytes + CODE_LEN, len - CODE_LEN);
     return utf8_valid(frame->bytes) ||

@@ -216,7 +216,8 @@ void ws_lags_cut(struct ws_socket *socket)
 
 /* ---- Events before replies ---- */
 
-const char ws_order_taking_over[] = "this replica is loading another state";
+const char ws_order_taking_over[] =
+    "this replica is loading another state: retry, or use another replica";
 
 void ws_order_saw(struct ws_socket *socket, zxid_t zxid)
 {

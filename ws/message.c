@@ -53,7 +53,8 @@ static void fill(struct ws_message *message)
     message->about_session = ws_message_has_field(request->def, OP_FIELD_HASH);
     message->in_order = (kind != OP_KIND_WRITE && kind != OP_KIND_SYNC) || message->about_session;
     if (request->key.len > 0 && message->in_order) {
-        ws_message_refuse(message, ERR_BAD_ARGUMENTS, "this operation takes no key");
+        ws_message_refuse(message, ERR_BAD_ARGUMENTS,
+                          "this operation does not accept the member key");
     }
 }
 

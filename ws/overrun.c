@@ -351,7 +351,7 @@ static bool is_hopeless(const struct ws_message *message)
 bool ws_overrun_waits(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
-    const char *why = "this socket is about to be closed";
+    const char *why = "this replica is about to close this WebSocket: connect again";
 
     if (!ws_lags_any(socket)) {
         forget_rounds(socket);
@@ -361,8 +361,9 @@ bool ws_overrun_waits(struct ws_message *message)
         gate_check_local(message->ws->gate, &why) != ERR_OK) {
         ws_message_refuse(message, ERR_NOT_READY, why);
     } else if (is_hopeless(message)) {
-        ws_message_refuse(message, ERR_THROTTLED,
-                          "events of this socket's watches come faster than it reads them");
+        ws_message_refuse(
+            message, ERR_THROTTLED,
+            "the watches of this WebSocket send events faster than the client reads them");
     }
     return true;
 }

@@ -30,7 +30,7 @@ static void take_message(struct ws_socket *socket, struct slice text)
 {
     metric_add(&socket->ws->metrics.messages, 1);
     if (!utf8_valid(text)) {
-        ws_close_begin(socket, WS_CODE_NOT_UTF8, "not UTF-8");
+        ws_close_begin(socket, WS_CODE_NOT_UTF8, "the text is not UTF-8");
         return;
     }
     keep_to_rate(socket);
@@ -43,9 +43,9 @@ static void take_message(struct ws_socket *socket, struct slice text)
 static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text)
 {
     if (!text) {
-        ws_close_begin(socket, WS_CODE_NOT_TEXT, "messages are text");
+        ws_close_begin(socket, WS_CODE_NOT_TEXT, "the message is binary and must be text");
     } else if (piece.len > socket->intake.message.size_max - socket->intake.message.len) {
-        ws_close_begin(socket, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
+        ws_close_begin(socket, WS_CODE_TOO_LARGE, "the message is larger than maxMessageBytes");
     }
     return socket->closing.code == WS_CODE_NONE;
 }
@@ -60,7 +60,10 @@ static void receive(struct ws_socket *socket, struct slice piece, bool text, boo
         return;
     }
     if (!ws_intake_add(socket, piece, last)) {
-        ws_close_begin(socket, WS_CODE_NO_ROOM, "too many unfinished messages");
+        ws_close_begin(
+            socket, WS_CODE_NO_ROOM,
+            "unfinished messages use all memory reserved for them or the share of one address; "
+            "try again later");
     } else if (last) {
         take_message(socket, buf_slice(&socket->intake.message));
         ws_intake_drop_message(socket);
@@ -127,8 +130,8 @@ static void take_fault(struct ws_socket *socket, const struct ws_frame *frame)
     socket->closing.parted = true; /* Further bytes have no meaning. */
     socket->closing.rule = frame->reason;
     ws_close_begin(socket, (enum ws_code)frame->code,
-                   frame->code == WS_CODE_NOT_UTF8    ? "not UTF-8"
-                   : frame->code == WS_CODE_TOO_LARGE ? "larger than maxMessageBytes"
+                   frame->code == WS_CODE_NOT_UTF8    ? "the text is not UTF-8"
+                   : frame->code == WS_CODE_TOO_LARGE ? "the message is larger than maxMessageBytes"
                                                       : "malformed frame");
 }
 

@@ -120,7 +120,7 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
             message, err,
             err == ERR_THROTTLED
                 ? "memory for unsent replies and events is used up (maxUnsentBytes); try again"
-                : "the answer would be too large; ask for less");
+                : "the answer would be larger than 64 MiB: request less at a time");
         return false;
     }
     ws_order_saw(message->socket, result->zxid);

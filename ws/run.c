@@ -162,7 +162,7 @@ static void run_unwatch(struct ws_message *message)
     struct watch *watch = watch_by_id(table, &socket->owner, message->request->args.watch_id);
 
     if (!watch) {
-        ws_reply_error(message, ERR_NOT_FOUND, "this socket has no such watch");
+        ws_reply_error(message, ERR_NOT_FOUND, "this WebSocket has no watch with this number");
         return;
     }
     watch_remove(table, watch);
@@ -196,8 +196,9 @@ static void refuse_auth(struct ws_message *message, enum err err)
     }
     /* The list of identities stays full while the socket lives: a retry cannot succeed. */
     ws_reply_error(message, err == ERR_FULL ? ERR_BAD_ARGUMENTS : err,
-                   err == ERR_FULL ? "this socket has too many identities"
-                                   : "the scheme must be digest, the credential user:password");
+                   err == ERR_FULL
+                       ? "this WebSocket would have more than 16 identities: use another WebSocket"
+                       : "the scheme must be digest, the credential user:password");
 }
 
 static void run_auth(struct ws_message *message)
@@ -374,8 +375,10 @@ static void check_key(struct ws_message *message)
 
     if (key.len > 0 && socket->session.attached.id == 0 &&
         principal_scope(&socket->principal).len == 0 && !op_is_uuid(key)) {
-        ws_message_refuse(message, ERR_BAD_ARGUMENTS,
-                          "without a session and credentials a key must be a UUID");
+        ws_message_refuse(
+            message, ERR_BAD_ARGUMENTS,
+            "without a session or credentials the member key must be a UUID, so that no other "
+            "client has the same key");
     }
 }
 

@@ -143,23 +143,26 @@ static const char *const texts[] = {
         "lists equal",
     [ZAB_NOTICE_ADMISSION] =
         "member {peer} has come back with a new disk: its admission is proposed",
-    [ZAB_NOTICE_DIVERGED] = "the state of replica {peer} differs at zxid {zxid}: it is refilled",
+    [ZAB_NOTICE_DIVERGED] =
+        "the state of replica {peer} differs at zxid {zxid}: replica {peer} is refilled",
     [ZAB_NOTICE_DIVERGED_UNKNOWN] =
         "the state of replica {peer} differs at zxid {zxid}; which state is right is decided when "
         "more replicas have reported",
     [ZAB_NOTICE_BAD_SNAPSHOT] =
         "the state made from a received snapshot differs from its digest at zxid {zxid}",
     [ZAB_NOTICE_EPOCH_PROPOSED] =
-        "leader {peer} proposes epoch {epoch}, far beyond {highest}: refused",
-    [ZAB_NOTICE_EPOCH_CLAIMED] = "peer {peer} claims epoch {epoch}, far beyond {highest}: refused",
+        "leader {peer} proposes epoch {epoch}, far beyond the highest known epoch {highest}: "
+        "refused",
+    [ZAB_NOTICE_EPOCH_CLAIMED] =
+        "peer {peer} claims epoch {epoch}, far beyond the highest known epoch {highest}: refused",
     [ZAB_NOTICE_REFILL_STALLED] =
-        "the refill of peer {peer} has made no progress for {seconds} s: the log is kept for it no "
-        "longer; check its disk and the network to it",
+        "the refill of peer {peer} has made no progress for {seconds} s: this leader no longer "
+        "keeps log for that peer; check the disk of the peer and the network to the peer",
     [ZAB_NOTICE_REFILL_LOST_LOG] =
         "the refill of peer {peer} begins again: the log that it needs was purged, because it "
         "exceeded maxRefillLogBytes or the disk was full; raise the limit, free disk space or give "
         "the peer a faster link",
-    [ZAB_NOTICE_NO_SNAPSHOT] = "peer {peer} needs a snapshot and there is none",
+    [ZAB_NOTICE_NO_SNAPSHOT] = "peer {peer} needs a snapshot, and this leader has none",
     [ZAB_NOTICE_NO_MAJORITY] =
         "the replicas' states differ at zxid {zxid} and no majority agrees: all replicas stop; "
         "restore a backup, or compare their data directories and keep the right one",
@@ -168,8 +171,8 @@ static const char *const texts[] = {
         "a quorum has lost data; stop all replicas, keep this data directory, and recover from the "
         "newest one with 'zabra recover', or restore a backup",
     [ZAB_NOTICE_HISTORIES_DIFFER] =
-        "the histories of this replica and leader {peer} differ before zxid {zxid}: damaged data "
-        "or a defect",
+        "the histories of this replica and leader {peer} differ before zxid {zxid}: the data of "
+        "one of the two is damaged, or zabra has a defect",
     [ZAB_NOTICE_MALFORMED_CONFIG] = "the configuration record at zxid {zxid} is malformed",
     [ZAB_NOTICE_UNREADABLE_LOG] = "cannot read committed records after zxid {zxid} from the log",
     [ZAB_NOTICE_UNREADABLE_SNAPSHOT] =

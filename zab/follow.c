@@ -181,7 +181,7 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     if (msg->epoch < zab->promise.epoch) {
-        enter_looking(zab, "the leader's epoch is below the promised one");
+        enter_looking(zab, "the leader's epoch is below the epoch that this replica has promised");
         return;
     }
     if (msg->epoch - zab->promise.epoch > EPOCH_JUMP_MAX && zab->promise.epoch != 0) {
@@ -189,7 +189,7 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
                                           .peer = follow->leader,
                                           .epoch = msg->epoch,
                                           .highest = zab->promise.epoch});
-        enter_looking(zab, "the leader's epoch is implausible");
+        enter_looking(zab, "the leader's epoch is implausibly high");
         return;
     }
     follow->epoch = msg->epoch;

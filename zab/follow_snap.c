@@ -91,7 +91,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
     if (follow->phase != FOLLOW_SNAP || follow->snap.complete ||
         !is_of_this_snapshot(follow, chunk) || follow->chunk_count == chunks_max ||
         chunk->end < chunk->start || zxid_epoch(chunk->end) > follow->epoch) {
-        follow_error(zab, "a piece of a snapshot that was not expected now");
+        follow_error(zab, "the leader sent a piece of a snapshot at a time when none was expected");
         return;
     }
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
@@ -176,7 +176,7 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
 
     ASSERT(zab->follow.phase == FOLLOW_SNAP);
     if (!zab->follow.snap.complete || (msg->type == ZAB_ENTRY && !rec)) {
-        follow_error(zab, "a record before the end of its snapshot");
+        follow_error(zab, "the leader sent a record before the end of the snapshot");
         return;
     }
     if (rec && !stage_record(zab, rec)) {
@@ -184,7 +184,7 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
     }
     if (msg->type == ZAB_NEWLEADER) {
         if (zxid_epoch(zab->follow.staged.last) != zab->follow.epoch) {
-            follow_error(zab, "NEWLEADER without the record of its epoch");
+            follow_error(zab, "the leader sent NEWLEADER without the record of its epoch");
             return;
         }
         zab->follow.newleader_seen = true;
@@ -256,7 +256,10 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
 
     ASSERT(follow->phase == FOLLOW_ACKED && partial->is_whole);
     if (common != follow->staged.last) {
-        follow_error(zab, "SYNC leaves out a part of the log that belongs to the snapshot here");
+        follow_error(
+            zab,
+            "the leader's SYNC leaves out a part of the log that belongs to the snapshot of this "
+            "replica");
         return;
     }
     ASSERT(follow->staged.last < partial->end && !follow->installing);

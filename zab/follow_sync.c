@@ -21,7 +21,7 @@ static void begin_refill(struct zab *zab, zxid_t common)
     ASSERT(zab->quarantined && zab->follow.phase == FOLLOW_ACKED);
 
     if (common != 0) {
-        follow_error(zab, "SYNC continues a log that is damaged");
+        follow_error(zab, "the leader's SYNC continues the log of this replica, which is damaged");
         return;
     }
     PROBE("zab.refill_from_start");
@@ -61,7 +61,7 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
     ASSERT(in_dialogue(zab));
 
     if (zab->follow.phase != FOLLOW_ACKED) {
-        follow_error(zab, "SYNC was not expected now");
+        follow_error(zab, "the leader sent SYNC at a time when SYNC was not expected");
         return;
     }
     if (MUTANT(1)) {
@@ -81,7 +81,8 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
     if (zab->quarantined) {
         begin_refill(zab, sync->common);
     } else if (!trail_has(&zab->trail, sync->common)) {
-        follow_error(zab, "SYNC names a record that is not in the log");
+        follow_error(zab,
+                     "the leader's SYNC names a record that is not in the log of this replica");
     } else if (zab->trail.last > sync->common) {
         cut_back(zab, sync->common);
     } else {
@@ -110,7 +111,8 @@ bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec
 {
     ASSERT(trail == &zab->trail || trail == &zab->follow.staged);
     if (!is_next(zab, trail->last, rec) && !MUTANT(10)) {
-        follow_error(zab, "a record does not follow the log");
+        follow_error(zab,
+                     "the leader sent a record that does not continue the log of this replica");
         return false;
     }
     if (logrec_chain(trail->last_chain, rec->type, rec->zxid, rec->prev, logrec_payload(rec)) !=
@@ -130,7 +132,7 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     struct logrec *rec = zab_msg_rec(msg);
 
     if (follow->inbox.count == INBOX_MAX) {
-        follow_error(zab, "too many records while the log is being cut back");
+        follow_error(zab, "the leader sent too many records while this replica cuts back the log");
         return;
     }
     MEM_GROW(follow->inbox.items, follow->inbox.count, follow->inbox.cap, INBOX_MAX);
@@ -146,7 +148,7 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
     zxid_t start = zxid_make(zab->follow.epoch, 0);
 
     if (rec && rec->zxid != start) {
-        follow_error(zab, "NEWLEADER with a record of another epoch");
+        follow_error(zab, "the leader sent NEWLEADER with a record of another epoch");
         return;
     }
     if (rec) {
@@ -155,7 +157,7 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
         }
         log_append(zab, logrec_ref(rec));
     } else if (zxid_epoch(zab->trail.last) != zab->follow.epoch) {
-        follow_error(zab, "NEWLEADER without the record of its epoch");
+        follow_error(zab, "the leader sent NEWLEADER without the record of its epoch");
         return;
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch);
@@ -180,21 +182,21 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
 
     ASSERT(in_dialogue(zab));
     if (msg->type == ZAB_ENTRY && !msg->entry.rec) {
-        follow_error(zab, "ENTRY without a record");
+        follow_error(zab, "the leader sent ENTRY without a record");
     } else if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->newleader.config)) {
-        follow_error(zab, "NEWLEADER with a malformed configuration");
+        follow_error(zab, "the leader sent NEWLEADER with a malformed configuration");
     } else if (phase == FOLLOW_CUT) {
         inbox_push(zab, msg);
     } else if (phase == FOLLOW_SNAP) {
         follow_snap_record(zab, msg);
     } else if (phase < FOLLOW_STREAM) {
-        follow_error(zab, "a record was not expected now");
+        follow_error(zab, "the leader sent a record at a time when none was expected");
     } else if (msg->type == ZAB_ENTRY) {
         take_entry(zab, msg->entry.rec, msg->entry.commit);
     } else if (phase == FOLLOW_STREAM) {
         take_newleader(zab, msg->newleader.rec);
     } else {
-        follow_error(zab, "NEWLEADER was not expected now");
+        follow_error(zab, "the leader sent NEWLEADER at a time when NEWLEADER was not expected");
     }
 }
 
@@ -255,7 +257,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
         fx_disconnect(zab, follow->leader);
         enter_looking(zab, "no disk space for the received snapshot");
     } else if (done->err != ERR_OK) {
-        follow_error(zab, "the received snapshot does not verify");
+        follow_error(zab, "the received snapshot fails verification");
     } else if (!follow->wait_state || zab->restore.under_way == 0) {
         follow_resume(zab); /* There is no state to wait for, or it is loaded already. */
     }

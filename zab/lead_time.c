@@ -84,7 +84,8 @@ static void seat_tick(struct zab *zab)
 {
     if (!quorum_self_counts(zab) && !MUTANT(54)) {
         PROBE("zab.resigns_without_a_seat");
-        enter_looking(zab, "another disk has been admitted to this replica's seat");
+        enter_looking(zab,
+                      "the cluster has admitted another disk in place of the disk of this replica");
     }
 }
 
@@ -112,7 +113,7 @@ void lead_tick(struct zab *zab)
     }
     if (zab->lead.phase != LEADER_BROADCAST && zab->now_ms >= zab->lead.deadline_ms &&
         zab->now_ms >= zab->lead.grace_ms) {
-        enter_looking(zab, "no quorum followed in time");
+        enter_looking(zab, "no quorum of replicas followed this replica as leader in time");
         return;
     }
     if (zab->now_ms >= zab->lead.ping_ms) {

@@ -46,24 +46,26 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
 static const char *explain(const struct zab *zab, const struct zab_status *status)
 {
     if (zab->bootstrapping && zab->config.committed.count == 0) {
-        return "new data directory: waits until all voters of the server list report, or for a "
-               "leader of an existing cluster";
+        return "new data directory: this replica waits until all voters of the server list "
+               "report, or for a leader of an existing cluster";
     }
     if (zab->quarantined) {
-        return "quarantine: the log is being refilled from the leader; no vote until then";
+        return "quarantine: the leader refills the log of this replica, which does not vote until "
+               "then";
     }
     if (status->unknown_disk) {
-        return "this disk is new to the cluster: refilled as a learner, no vote until it is "
-               "admitted";
+        return "this disk is new to the cluster: the leader refills this replica, which does not "
+               "vote until the disk is admitted";
     }
     if (zab->state == ZAB_LOOKING && quorum_awaits_new_disk(zab)) {
-        return "the admission of a new disk may be committed: a majority of the voters, counted "
-               "with that disk in place of the old one, must be connected";
+        return "the cluster may already have admitted a new disk: an election needs a majority of "
+               "the voters, counted with the new disk in place of the old one";
     }
     if (status->serving) {
         return "";
     }
-    return zab->reason ? zab->reason : "not in step with a leader since the start";
+    return zab->reason ? zab->reason
+                       : "this replica has not been in step with a leader since it started";
 }
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status)

@@ -142,10 +142,10 @@ static enum err check_probe_address(struct config_loader *loader)
         err = check_reach(loader, "probeListen", clients->probe_address, text);
     }
     if (err == ERR_OK && clients->probe_port == clients->client_port) {
-        err = config_fail(loader,
-                          "probeListen: port %u is the clientPort as well; give one of the two "
-                          "another one",
-                          clients->probe_port);
+        err = config_fail(
+            loader,
+            "probeListen: port %u is also clientPort; change the port of one of these two keys",
+            clients->probe_port);
     }
     return err;
 }
@@ -174,8 +174,7 @@ static enum err check_peer_address(struct config_loader *loader)
         (peers->port == config->clients.client_port || peers->port == config->clients.probe_port)) {
         err = config_fail(
             loader,
-            "peerListen: port %u is that of %s as well; give one of the two another "
-            "one",
+            "peerListen: port %u is also that of %s; change the port of one of these two keys",
             peers->port, peers->port == config->clients.client_port ? "clientPort" : "probeListen");
     }
     return err;
@@ -192,7 +191,8 @@ static enum err check_sizes(struct config_loader *loader)
         clients->connections_per_address_max = max_u32(clients->connections_max / 4, 1);
     }
     if (loader->config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
-        return config_fail(loader, "walSegmentBytes: %" PRIu64 " is not a multiple of %d; give one",
+        return config_fail(loader,
+                           "walSegmentBytes: %" PRIu64 " is not a multiple of %d; give a multiple",
                            loader->config->storage.wal_segment_bytes, SEGMENT_ALIGN);
     }
     if (clients->multi_bytes_max < least) {
@@ -269,11 +269,12 @@ static enum err check_tree_bytes(struct config_loader *loader)
                            "%d, or 0 for half of the memory",
                            *bytes_max, TREE_BYTES_MIN);
     } else if (machine != 0 && *bytes_max > machine) {
-        config_warn(loader,
-                    "maxTreeBytes: %" PRIu64 " is more than the %" PRIu64
-                    " bytes that this process may use: the kernel may end it before the limit is "
-                    "reached",
-                    *bytes_max, machine);
+        config_warn(
+            loader,
+            "maxTreeBytes: %" PRIu64 " is more than the %" PRIu64
+            " bytes that this process may use: the kernel may kill the process before the limit "
+            "is reached",
+            *bytes_max, machine);
     }
     return ERR_OK;
 }
@@ -427,7 +428,8 @@ static enum err check_web_dir(struct config_loader *loader)
     }
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return config_fail(
-            loader, "webDir: %.256s is not a directory; give the one that web/build.mjs writes",
+            loader,
+            "webDir: %.256s is not a directory; give the directory that web/build.mjs writes",
             path);
     }
     config_warn(loader, "webDir: the dashboard is served from %.256s, not from this binary", path);

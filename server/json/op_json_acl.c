@@ -43,7 +43,9 @@ static enum err take_perms(struct op_json_parse *parse, const json_t *list, uint
         }
         *ret_perms |= perm;
     }
-    return *ret_perms != 0 ? ERR_OK : refuse(parse, "entries need a list of perms");
+    return *ret_perms != 0
+               ? ERR_OK
+               : refuse(parse, "entries must have perms, a list of permissions that is not empty");
 }
 
 static enum err take_entry(struct op_json_parse *parse, const json_t *object, struct buf *out)
@@ -58,7 +60,7 @@ static enum err take_entry(struct op_json_parse *parse, const json_t *object, st
     /* An unknown member is refused: it may be a misspelled one that would change the rights. */
     if (!json_is_object(object) || !json_is_string(scheme) || (id && !json_is_string(id)) ||
         json_object_size(object) != known) {
-        return refuse(parse, "entries are objects of perms, scheme and id");
+        return refuse(parse, "entries must be objects with the members perms, scheme and id");
     }
     err = take_perms(parse, perms, &entry.perms);
     if (err == ERR_OK) {
@@ -78,7 +80,7 @@ static enum err take_entries(struct op_json_parse *parse, const json_t *list, st
         err = take_entry(parse, json_array_get(list, i), out);
     }
     if (err == ERR_OK && (out->overflow || !acl_is_sound(buf_slice(out)))) {
-        err = refuse(parse, "is too long");
+        err = refuse(parse, "has more than 16384 bytes, or a text of more than 4096 bytes");
     }
     return err;
 }

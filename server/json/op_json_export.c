@@ -91,7 +91,8 @@ static enum err take_end(struct op_json_parse *parse, const json_t *root, struct
 
     ret_line->kind = OP_LINE_END;
     if (!json_is_integer(znodes) || json_integer_value(znodes) < 0) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "znodes", "must be the number of znodes");
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "znodes",
+                            "must be a whole number, 0 or more");
     }
     ret_line->znodes = (uint64_t)json_integer_value(znodes);
     return ERR_OK;
@@ -116,7 +117,7 @@ static enum err take_znode(struct op_json_parse *parse, json_t *root, struct sli
     }
     if (args->sequence || args->ephemeral || args->parents) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "sequence, ephemeral and parents",
-                            "have no meaning in an import");
+                            "must not be in a line of an import");
     }
     /* Data that needed no decoding points into the text of the line, so it is copied. */
     if (args->data.data >= text.data && args->data.data < text.data + text.len) {

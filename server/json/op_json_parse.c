@@ -21,7 +21,7 @@ json_t *op_json_begin(struct op_json_parse *parse, struct slice text)
     *parse->fault = (struct op_fault){.err = ERR_OK};
     op_json_scan(text, &parse->scan);
     if (parse->scan.too_deep) {
-        op_json_fail(parse, ERR_BAD_ARGUMENTS, parse->what, "is nested too deeply");
+        op_json_fail(parse, ERR_BAD_ARGUMENTS, parse->what, "is nested more than 64 levels deep");
         return NULL;
     }
     if (!buf_reserve(parse->memory, text.len)) {
@@ -104,7 +104,8 @@ static enum err parse_scalar(struct op_json_parse *parse, const struct op_field 
     const char *why = NULL;
 
     if (!scalar_text(forms[field->type], value, number, &text)) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, field->name, "has the wrong type");
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, field->name,
+                            "has a value of the wrong JSON type");
     }
     if (field->type == OP_FIELD_PATH || field->type == OP_FIELD_TEXT ||
         field->type == OP_FIELD_SECRET) {
@@ -197,7 +198,7 @@ static enum err unknown_member(struct op_json_parse *parse, const struct op_def 
 
     if (field && field->type == OP_FIELD_NAME) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, key,
-                            "is only for URLs: path is that of the new znode");
+                            "is only for URLs: give the path of the new znode as the member path");
     }
     return parse->message
                ? ERR_OK
@@ -333,7 +334,7 @@ static enum err parse_multi(struct op_json_parse *parse, json_t *root, struct op
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "ops", "must be a list that is not empty");
     }
     if (json_array_size(list) > OPS_MULTI_MAX) {
-        return op_json_fail(parse, ERR_TOO_LARGE, "ops", "has too many elements");
+        return op_json_fail(parse, ERR_TOO_LARGE, "ops", "has more than 10000 elements");
     }
 
     struct op_args *items = mem_zalloc(json_array_size(list), sizeof(*items));
@@ -365,7 +366,7 @@ enum err op_json_parse(const struct op_def *def, struct slice text, struct op_ar
     if (root && def->id == OP_MULTI) {
         err = parse_multi(&parse, root, args, ret_multi);
     } else if (name && (!json_is_string(name) || strcmp(json_string_value(name), def->name) != 0)) {
-        err = op_json_fail(&parse, ERR_BAD_ARGUMENTS, "op", "does not fit the URL");
+        err = op_json_fail(&parse, ERR_BAD_ARGUMENTS, "op", "is not the operation of the URL");
     } else if (root) {
         err = op_json_parse_object(&parse, def, root, args);
     }
@@ -412,7 +413,9 @@ static enum err take_min_zxid(struct op_json_parse *parse, const json_t *value,
         return ERR_OK;
     }
     if (!json_is_integer(value) || number < 0) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "min_zxid", "must be a zxid");
+        return op_json_fail(
+            parse, ERR_BAD_ARGUMENTS, "min_zxid",
+            "must be a zxid: a whole number, or a string with 0x and hexadecimal digits");
     }
     request->min_zxid = (zxid_t)number;
     return ERR_OK;

@@ -374,7 +374,7 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
 
     buf_clear(out);
     if (acl.len == 0) {
-        return refuse(out, ret_why, "an ACL has at least one entry");
+        return refuse(out, ret_why, "the ACL has no entry: give at least one");
     }
     if (!acl_is_sound(acl)) {
         return refuse(out, ret_why, too_large);

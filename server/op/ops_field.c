@@ -140,7 +140,7 @@ static enum err parse_wide(const struct op_field *field, struct slice text, stru
     uint64_t value = 0;
 
     if (!op_zxid_parse(text, &value)) {
-        return refuse(ret_why, "is not a number: 0x and hexadecimal digits, or decimal");
+        return refuse(ret_why, "must be a number: decimal, or 0x and hexadecimal digits");
     }
     if (value < (uint64_t)field->min || value > (uint64_t)field->max) {
         return refuse(ret_why, "is out of range");
@@ -155,7 +155,7 @@ static enum err parse_number(const struct op_field *field, struct slice text, st
     int64_t number = 0;
 
     if (!number_parse(text, &number)) {
-        return refuse(ret_why, "is not a decimal number");
+        return refuse(ret_why, "must be a decimal number");
     }
     if (number < field->min || number > field->max) {
         return refuse(ret_why, "is out of range");
@@ -345,8 +345,10 @@ static enum err check_path(const struct op_args *args, const char **ret_why)
     buf_init(&full, STATE_PATH_MAX + 1);
     buf_append_slice(&full, args->path);
     buf_append_str(&full, "0000000000");
-    err = full.overflow ? refuse(ret_why, "the path is too long")
-                        : path_check(buf_slice(&full), ret_why);
+    err = full.overflow
+              ? refuse(ret_why,
+                       "the path with the ten digits of the sequence is longer than 16384 bytes")
+              : path_check(buf_slice(&full), ret_why);
     buf_release(&full);
     return err;
 }
@@ -392,13 +394,14 @@ enum err trend_check(const struct trend_request *request, const char **ret_why)
     struct slice rest = request->series;
 
     if (request->step_s != TREND_FINE_S && request->step_s != TREND_COARSE_S) {
-        return refuse(ret_why, "step must be 1 or 10 seconds");
+        return refuse(ret_why, "step= must be 1 or 10 (seconds)");
     }
     while (rest.len > 0) {
         if (!is_series(slice_cut(&rest, ','))) {
             return refuse(
                 ret_why,
-                "series must be names of series, comma separated; without it the answer has all");
+                "series= must be names of series, comma separated; without series= the answer has "
+                "all series");
         }
     }
     return ERR_OK;
@@ -445,7 +448,7 @@ static enum err check_combination(const struct op_args *args, const char **ret_w
         {args->upsert && if_match, "upsert and If-Match exclude each other"},
         {args->upsert && (args->has_czxid || args->has_aversion),
          "upsert excludes czxid and aversion"},
-        {args->max != 0 && !args->recursive, "max needs recursive=true"},
+        {args->max != 0 && !args->recursive, "max= needs recursive=true"},
         {args->op == OP_SETACL && contradicts(args, args->has_aversion, args->aversion),
          "aversion and If-Match contradict each other"},
         /* Arguments about the creation of a znode have no meaning for one that exists. */
@@ -456,15 +459,15 @@ static enum err check_combination(const struct op_args *args, const char **ret_w
         {create && args->ephemeral + args->container + (args->ttl_ms != 0) > 1,
          "ephemeral, container and ttl exclude each other"},
         {create && args->container && args->sequence, "a container cannot be sequential"},
-        {args->data_null && args->data.len > 0, "null excludes data"},
+        {args->data_null && args->data.len > 0, "null=true excludes data"},
         /* A client may have made up the cursor, so it must be a path at or below the top. */
         {search && args->after.len > 0 &&
              (path_check(args->after, NULL) != ERR_OK || !path_is_within(args->after, args->path)),
-         "after must be the value from an earlier answer to this search"},
-        {search && args->pattern.len > OPS_PATTERN_MAX, "name is longer than 256 bytes"},
+         "after= must be the value of after in an earlier answer to this search"},
+        {search && args->pattern.len > OPS_PATTERN_MAX, "name= is longer than 256 bytes"},
         /* Other formats cannot show all data, so an export could fail in the middle. */
         {args->op == OP_EXPORT && args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO,
-         "dataformat of an export must be base64 or auto"},
+         "dataformat= of an export must be base64 or auto"},
     };
 
     return CHECK(rules, ret_why);
@@ -476,13 +479,13 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
     const struct rule rules[] = {
         {args->op == OP_SETACL && !args->has_acl, "acl must be given"},
         {args->op == OP_ATTACH && args->secret.len == 0 && args->secret_hash.len == 0,
-         "session must be given"},
+         "session= must be given: the id of the session"},
         {args->op == OP_UNWATCH && args->watch_id == 0,
-         "watch must be given: the number from the reply to watch"},
+         "watch= must be given: the number in the reply to the operation watch"},
         {args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0),
          "scheme and credential must be given"},
         {(args->op == OP_KILL || args->op == OP_EPHEMERALS) && args->session == 0,
-         "public must be given: the public id of a session"},
+         "public= must be given: the public id of a session"},
         {args->expire_s != 0 && args->timeout_ms != 0, "expire and timeout_ms exclude each other"},
     };
 
@@ -552,7 +555,7 @@ enum err op_args_check(const struct op_args *args, const char **ret_why)
 {
     *ret_why = NULL;
     if (args->op == OP_CHECK) {
-        return refuse(ret_why, "check exists only inside a multi");
+        return refuse(ret_why, "the operation check exists only inside a multi");
     }
     return args->op == OP_MULTI ? check_multi(args, ret_why) : check_one(args, ret_why);
 }

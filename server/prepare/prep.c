@@ -65,9 +65,10 @@ static enum err check_space(const struct prep_step *step)
         op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE || op == OP_KILL;
 
     if (step->job->low_since != 0 && !frees && op != OP_ATTACH) {
-        return prep_refuse(step, ERR_DISK_FULL,
-                           "the disks of a majority are nearly full: only deletes and closing "
-                           "sessions still work");
+        return prep_refuse(
+            step, ERR_DISK_FULL,
+            "the disks of a majority of the replicas are nearly full: only deletes and closing "
+            "sessions still work");
     }
     return ERR_OK;
 }

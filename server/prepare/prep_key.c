@@ -128,8 +128,10 @@ static enum err check_room(const struct prep_step *step, const struct overlay_me
     const struct config_tree *limits = &step->prep->limits.tree;
 
     if (step->remember.result.len > limits->result_bytes_max) {
-        return prep_refuse(step, ERR_TOO_LARGE,
-                           "the answer is larger than maxResultBytes, so it cannot be remembered");
+        return prep_refuse(
+            step, ERR_TOO_LARGE,
+            "the answer is larger than maxResultBytes and cannot be kept for the Idempotency-Key: "
+            "write less at a time");
     }
     if (memory->count >= limits->remembered_max ||
         memory->bytes + size_of(&step->remember) > limits->remembered_bytes_max) {

@@ -52,14 +52,16 @@ static enum err check_parent(const struct prep_step *step, struct slice path,
                              const struct overlay_node *parent)
 {
     if (slice_eq(path_parent(path), slice_str(STATE_CONFIG_PATH))) {
-        return prep_refuse(step, ERR_NO_AUTH, "this znode can have no children");
+        return prep_refuse(step, ERR_NO_AUTH, "/zookeeper/config cannot have children");
     }
     if (owner_is_session(parent->owner)) {
         return prep_refuse(step, ERR_NO_CHILDREN_FOR_EPHEMERALS, NULL);
     }
     if (parent->creates >= STATE_CREATES_MAX) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS,
-                           "the parent has had 2147483647 children; its counter is exhausted");
+        return prep_refuse(
+            step, ERR_BAD_ARGUMENTS,
+            "the parent has had 2147483647 children, the most that a znode can have over time: "
+            "use another parent");
     }
     return ERR_OK;
 }

@@ -212,7 +212,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
         return err;
     }
     if (path_is_builtin(args->path)) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, "this znode cannot be deleted");
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "this znode is built in and cannot be deleted");
     }
     prep_look(step, path_parent(args->path), &node);
     if (!node.exists) {
@@ -278,7 +278,7 @@ static enum err check_acl(const struct prep_step *step, const struct op_args *ar
     }
     if (args->has_etag &&
         (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.aversion)) {
-        return prep_refuse_version(step, node, "the ACL has changed since that ETag");
+        return prep_refuse_version(step, node, "the ACL has changed since the ETag in If-Match");
     }
     return ERR_OK;
 }

@@ -261,7 +261,7 @@ enum err prep_kill(const struct prep_step *step, const struct op_args *args)
     }
     overlay_session(&step->prep->overlay, step->state, args->session, &session);
     if (!session.open) {
-        return prep_refuse(step, ERR_NOT_FOUND, "there is no such session");
+        return prep_refuse(step, ERR_NOT_FOUND, "no open session has this public id");
     }
     close_session(step, session.id, TXN_CLOSED_BY_CLIENT);
     return ERR_OK;

@@ -89,7 +89,7 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
     }
     if (args->has_etag &&
         (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
-        return prep_refuse_version(step, node, "the data has changed since that ETag");
+        return prep_refuse_version(step, node, "the data has changed since the ETag in If-Match");
     }
     return ERR_OK;
 }

@@ -274,8 +274,8 @@ static void check_aside(struct server *server)
      * another program on the machine, frees a descriptor. */
     const char *why =
         atomic_load(&server->log.stuck)
-            ? "the disk of this replica has no space left for its log: it takes no writes, and "
-              "applies none, until space is freed; ask another replica"
+            ? "the disk of this replica has no space left for its log: until space is freed, this "
+              "replica accepts and applies no writes; use another replica"
             : NULL;
 
     if (why == core->aside) {

@@ -127,8 +127,10 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
     server->core.publish_now = true;
     if (!lasts || now_ms - entry->duplicate_logged_ms >= DUPLICATE_AGAIN_MS) {
         entry->duplicate_logged_ms = now_ms;
-        log_error("zab", "%s: stop one of them; the one that was connected first keeps its place",
-                  text);
+        log_error(
+            "zab",
+            "%s: stop one of the two processes; the process that connected first keeps its place",
+            text);
     }
 }
 
@@ -183,11 +185,12 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 
     mem_free(peers);
     if (err != ERR_OK) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "%s: cannot listen for peers on %s port %u (%s); stop what uses the port or "
-                       "change the key",
-                       config->peers.listen[0] ? "peerListen" : "server.N", config->peers.host,
-                       config->peers.port, err_text(err));
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "%s: cannot listen for peers on %s port %u (%s); stop the process that uses the port "
+            "or change the key",
+            config->peers.listen[0] ? "peerListen" : "server.N", config->peers.host,
+            config->peers.port, err_text(err));
     }
     return err;
 }

@@ -101,19 +101,21 @@ bool files_warn_streams(const struct files_plan *plan, const struct config *conf
     if (streams <= fit) {
         return false;
     }
-    (void)snprintf(text, FILES_TEXT_MAX,
-                   "maxStreams is %u, but only %u streams and waiting requests fit into the limit "
-                   "of %llu open files, as each takes two: the others are answered 503; raise the "
-                   "limit (ulimit -Hn, LimitNOFILE= of systemd) or lower maxStreams",
-                   config->clients.streams_max, fit, (unsigned long long)plan->limit);
+    (void)snprintf(
+        text, FILES_TEXT_MAX,
+        "maxStreams is %u, but only %u streams and waiting requests fit into the limit of %llu "
+        "open files, as each takes two files: the others are answered 503; raise the limit "
+        "(ulimit -Hn, LimitNOFILE= of systemd) or lower maxStreams",
+        config->clients.streams_max, fit, (unsigned long long)plan->limit);
     return true;
 }
 
 void files_explain(const struct files_plan *plan, char text[FILES_TEXT_MAX])
 {
     ASSERT(plan->clients == 0);
-    (void)snprintf(text, FILES_TEXT_MAX,
-                   "the limit of %llu open files is too low, at least %u are needed: raise it "
-                   "(ulimit -Hn, LimitNOFILE= of systemd)",
-                   (unsigned long long)plan->limit, plan->reserve + FILES_CLIENTS_MIN);
+    (void)snprintf(
+        text, FILES_TEXT_MAX,
+        "the limit of %llu open files is too low, at least %u are needed: raise the limit (ulimit "
+        "-Hn, LimitNOFILE= of systemd)",
+        (unsigned long long)plan->limit, plan->reserve + FILES_CLIENTS_MIN);
 }

@@ -73,13 +73,15 @@ static enum err open_store(struct server *server, struct store_report *report,
 
     err = store_open(&options, false, &server->store, report);
     if (err == ERR_BUSY) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "dataDir: %s is in use by another process; stop it or change the key",
-                       config->storage.data_dir);
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "dataDir: %s is in use by another process; stop that process or change the key",
+            config->storage.data_dir);
     } else if (err == ERR_FOREIGN) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "dataDir: %s belongs to replica %u and this is %u; correct id or dataDir",
-                       config->storage.data_dir, report->identity.member_id, config->id);
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "dataDir: %s belongs to replica %u, but this is replica %u; correct id or dataDir",
+            config->storage.data_dir, report->identity.member_id, config->id);
     } else if (err != ERR_OK) {
         explain_disk(config, err, error);
     }
@@ -109,7 +111,7 @@ static void log_verdict(const struct config *config, const struct store_report *
     }
     if (report->one_slot_bad) {
         log_warn("storage",
-                 "one copy of a small durable record was damaged; the other one is used");
+                 "one copy of a small durable record was damaged; the other copy is used");
     }
 }
 
@@ -161,18 +163,19 @@ static enum err recover_replica(struct server *server, struct store_report *repo
         recover(server->store, report, server->view, &server->options, &server->core.identity);
 
     if (err == ERR_FORMAT) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "dataDir: %s was written by an earlier release in a format that this one "
-                       "does not read; export its tree with that release (zabra export), start "
-                       "this one with an empty directory, and import it",
-                       config->storage.data_dir);
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "dataDir: %s was written by an earlier release in a format that this release does not "
+            "read; export the tree with the earlier release (zabra export), start this release "
+            "with an empty directory, and import the export",
+            config->storage.data_dir);
         return err;
     }
     if (err == ERR_CORRUPT) {
         (void)snprintf(
             error, SERVER_ERROR_MAX,
-            "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace "
-            "it by an empty directory and it is refilled, else restore a backup",
+            "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace the "
+            "directory by an empty one, which they refill; else restore a backup",
             config->storage.data_dir, report->reason[0] ? report->reason : err_text(err));
         return err;
     }

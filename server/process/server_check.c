@@ -42,9 +42,10 @@ static void explain(const char *key, const char *address_key, const char *addres
                     int failed, char error[SERVER_ERROR_MAX])
 {
     if (failed == -EADDRINUSE) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "%s: port %u is in use on %s; stop what uses it or give another one", key,
-                       port, address);
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "%s: port %u is in use on %s; stop the process that uses the port or give another port",
+            key, port, address);
     } else {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "%s: cannot listen on %s port %u: %s; give an address of this machine and a "
@@ -77,15 +78,16 @@ static void explain_peer(const struct config *config, int failed, char error[SER
     if (config->peers.listen[0]) {
         explain("peerListen", NULL, config->peers.host, config->peers.port, failed, error);
     } else if (failed == -EADDRINUSE && self->port == config->clients.client_port) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "server.%u: port %u is the clientPort as well; give one of the two another "
-                       "one",
-                       self->id, self->port);
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "server.%u: port %u is also clientPort; change the port of one of these two keys",
+            self->id, self->port);
     } else if (failed == -EADDRINUSE) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "server.%u: port %u is in use on %s; stop what uses it or change the server "
-                       "list",
-                       self->id, self->port, self->host);
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "server.%u: port %u is in use on %s; stop the process that uses the port or change "
+            "the server list",
+            self->id, self->port, self->host);
     } else {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "server.%u: cannot listen on %s port %u: %s; replica %u must run where its "
@@ -209,12 +211,13 @@ static enum err check_directory(const struct config *config, char error[SERVER_E
     if (access(there ? config->storage.data_dir : parent, R_OK | W_OK | X_OK) == 0) {
         return ERR_OK;
     }
-    (void)snprintf(error, SERVER_ERROR_MAX,
-                   there ? "dataDir: %s cannot be written: %s; give it to the user that runs zabra "
-                           "or change the key"
-                         : "dataDir: cannot make %s: %s; make it, or its parent directory, for the "
-                           "user that runs zabra or change the key",
-                   config->storage.data_dir, strerrordesc_np(errno));
+    (void)snprintf(
+        error, SERVER_ERROR_MAX,
+        there ? "dataDir: %s cannot be written: %s; give the directory to the user that runs zabra "
+                "or change the key"
+              : "dataDir: cannot make %s: %s; make the directory, or its parent directory, for the "
+                "user that runs zabra or change the key",
+        config->storage.data_dir, strerrordesc_np(errno));
     return ERR_CONFIG;
 }
 

@@ -90,8 +90,8 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     }
     *ret_err = ERR_CORRUPT;
     if (report->verdict == STORE_DAMAGED || report->is_lost || !report->has_identity) {
-        return "it is damaged, and what is missing is unknown; choose another survivor or "
-               "restore a backup";
+        return "the directory is damaged, and the missing records are unknown; choose another "
+               "survivor or restore a backup";
     }
     if (report->quarantined) {
         return "this replica is in quarantine: its log cannot be trusted; choose another "
@@ -108,8 +108,8 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     }
     *ret_err = ERR_FORMAT;
     if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
-        return "an earlier release has written the directory in a format that this one does not "
-               "read; use that release";
+        return "an earlier release has written the directory in a format that this release does "
+               "not read; use the earlier release";
     }
     *ret_err = ERR_OK;
     return NULL;
@@ -137,8 +137,9 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
     }
     *ret_why =
         err != ERR_OK
-            ? "its snapshot, log or configuration cannot be read; start it once, which drops a "
-              "snapshot that is damaged, and try again, or choose another survivor"
+            ? "the snapshot, log or configuration in the directory cannot be read; start the "
+              "replica once, which drops a damaged snapshot, and try again, or choose another "
+              "survivor"
             : NULL;
     return err;
 }

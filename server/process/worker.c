@@ -269,8 +269,8 @@ static void check_and_send(struct worker *worker, struct worker_job *job, struct
         }
     }
     if (worker->send.condemned > condemned) {
-        log_warn("storage", "a snapshot is damaged and not used any more: %s",
-                 job->err == ERR_OK ? "an older one is sent" : "a new one is taken");
+        log_warn("storage", "a snapshot is damaged and no longer used: %s",
+                 job->err == ERR_OK ? "an older snapshot is sent" : "a new snapshot is taken");
     }
     send_piece(worker, job);
 }

@@ -157,8 +157,9 @@ static uint32_t look_element(const struct state *state, const struct op_principa
 {
     if (nodes_left == 0) {
         result->zxid = state_applied(state);
-        view_refuse(result, ERR_TOO_LARGE,
-                    "earlier reads of this multi have filled the answer: send fewer at a time");
+        view_refuse(
+            result, ERR_TOO_LARGE,
+            "earlier reads of this multi have filled the answer: send fewer reads in one multi");
         return 0;
     }
     if (args->op == OP_CHILDREN) {

@@ -163,7 +163,7 @@ void view_ephemerals(struct view *view, const struct op_principal *who, const st
     session = state_session(state, args->session);
     if (session == NULL || !view_shows_client(view, who, session->from)) {
         /* The answer does not reveal a session that the caller may not see. */
-        view_refuse(result, ERR_NOT_FOUND, "there is no such session that you may see");
+        view_refuse(result, ERR_NOT_FOUND, "no open session that you may see has this public id");
     } else {
         list_ephemerals(state, args, &page, result);
     }
@@ -235,7 +235,7 @@ static enum err fill_perms(struct slice acl, const struct op_principal *who,
     }
     if (!known) {
         view_refuse(result, ERR_BAD_ARGUMENTS,
-                    "as must be digest:name, ip:address or world:anyone");
+                    "as= must be digest:name, ip:address or world:anyone");
     }
     result->has_perms = result->err == ERR_OK;
     return result->err;

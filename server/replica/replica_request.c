@@ -94,7 +94,7 @@ static enum err late_error(const struct op_request *request, const char **ret_de
         *ret_detail = "no quorum has acknowledged the write in time";
         return ERR_OUTCOME_UNKNOWN;
     case REQUEST_WAITING:
-        *ret_detail = "this replica has not reached the zxid in time";
+        *ret_detail = "this replica has not applied the requested zxid in time";
         return ERR_REPLICA_BEHIND;
     case REQUEST_BLOCKED:
         *ret_detail = "an earlier write on the same connection was not answered in time";

@@ -173,9 +173,10 @@ void export_stop(struct export *export, struct buf *out, enum err err, const cha
 static void stop_early(struct export *export, struct buf *out)
 {
     if (export->cut.fate == STATE_CUT_OVERRUN) {
-        export_stop(export, out, ERR_TOO_LARGE,
-                    "too much changed during the export (maxExportBytes): read it faster, or "
-                    "export smaller subtrees");
+        export_stop(
+            export, out, ERR_TOO_LARGE,
+            "more than maxExportBytes changed during the export: read the export faster, or "
+            "export smaller subtrees");
     } else {
         export_stop(export, out, ERR_NOT_READY,
                     "the state of this replica was replaced: start the export again, here or at "

@@ -251,7 +251,7 @@ static bool finish_item(struct import *import, struct import_item *item)
         why = "the data is larger than maxDataBytes";
     } else if (item->path.overflow) {
         err = ERR_BAD_ARGUMENTS;
-        why = "the path is too long";
+        why = "the path is longer than 16384 bytes";
     } else {
         err = op_args_check(&item->args, &why);
     }
@@ -297,7 +297,8 @@ static void take_frame(struct import *import, const struct op_line *line)
     } else if (line->znodes != import->znodes) {
         import_fail(
             import, ERR_BAD_ARGUMENTS, import->line, none,
-            "the last line has another number of znodes than there are lines: lines were lost");
+            "the last line says another number of znodes than the export has lines: lines were "
+            "lost");
     } else {
         import->has_end = true;
     }

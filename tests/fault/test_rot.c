@@ -304,7 +304,7 @@ TEST(log_without_its_snapshot_is_damage, skit, no_set_up, skit_release)
     vfs_mem_flip(skit->disk, name, 10, 1);
     assert_int_equal(skit_open(skit), ERR_OK);
     assert_int_equal(skit->report.verdict, STORE_DAMAGED);
-    assert_non_null(strstr(skit->report.reason, "no snapshot verifies"));
+    assert_non_null(strstr(skit->report.reason, "no snapshot passes verification"));
 }
 
 /* A snapshot contains durable records only, so it reveals that the last batch is missing. */

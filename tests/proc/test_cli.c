@@ -202,7 +202,7 @@ TEST(forms_of_output)
     shell_expect("zabra stat $P/here -o table", 0, "children  1\n");
     shell_expect("zabra create -s $P/here/job-", 0, "/here/job-0000000001\n");
     shell_expect("zabra acl $P/here", 0, "world:anyone:cdrwa\n");
-    shell_expect("zabra set $P/here x --version 5", 4, "BadVersion); it is 0 now\n");
+    shell_expect("zabra set $P/here x --version 5", 4, "BadVersion); the version is 0 now\n");
     shell_expect("zabra get $P/nope >$D/data2", 3, "zabra get: /f");
     shell_expect("zabra whoami x", 2, "unexpected argument \"x\": zabra whoami; see");
     shell_expect("zabra help exit-codes", 0, "122  lost");

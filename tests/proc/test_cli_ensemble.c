@@ -345,7 +345,7 @@ TEST(doctor)
                 "[.findings[].code] == [\"unreachable\", \"no-quorum\"] and .ok == false");
     shell_expect("zabra doctor --curl", 0, "/ensemble/v1'");
     ensemble_kill(&ensemble, 2);
-    shell_expect("zabra doctor", 1, "do:    Check its log and start it");
+    shell_expect("zabra doctor", 1, "do:    Check the log of the replica and start the replica");
     shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
     expect_json("zabra doctor -o json", 1,
                 "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");

@@ -258,7 +258,7 @@ TEST(a_loss_ends_the_command)
     shell_expect("eval \"$LIB\"; zabra create /locks/k/lock- -sp; zabra lock k -- true & p=$!; "
                  "await 'zabra rm /locks/k/lock-0000000001'; zabra rm /locks/k/lock-0000000000; "
                  "wait $p",
-                 125, "the znode of this command in the queue was deleted");
+                 125, " was deleted: it was the place of this command");
 }
 
 /* After a loss all processes of the command are killed. After a normal end its background processes

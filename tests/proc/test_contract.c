@@ -376,7 +376,7 @@ TEST(invalid_requests_are_refused_with_the_reason)
         {"GET", "/openapi.yaml", NULL, NULL, 404, NULL},
         {"PUT", "/multi/v1", NULL, "x", 405, NULL},
         {"FOO", "/znodes/v1/", NULL, NULL, 405, NULL},
-        {"GET", "/znodes/v1/", "If-Match: \"d0.0\"", NULL, 400, "If-Match has no meaning"},
+        {"GET", "/znodes/v1/", "If-Match: \"d0.0\"", NULL, 400, "does not support If-Match"},
         {"HEAD", "/znodes/v1/?view=children", "If-Match: *", NULL, 400, NULL},
         {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 200, NULL},
         {"PUT", "/znodes/v1/zookeeper", "Content-Type: application/x-www-form-urlencoded", "x", 200,

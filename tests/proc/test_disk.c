@@ -332,7 +332,7 @@ TEST(a_replica_without_space_steps_aside, open_on_small_disks, close_small_disks
     assert_string_equal(other, why);
     check_reads(full, why);
     shell_open(&ensemble);
-    shell_expect("zabra doctor", 1, "its disk is full");
+    shell_expect("zabra doctor", 1, "the disk of the replica is full");
     assert_null(strstr(shell_output, "not-ready"));
     disk_free(&ensemble, full);
     ensemble_wait_ready(&ensemble, full);

@@ -92,13 +92,15 @@ TEST(another_secret_is_reported)
         ensemble_start(&ensemble, i);
     }
     /* Replica 3 dials both: they refuse it and close the connection. */
-    ENSEMBLE_WAIT(&ensemble, log_has(0, "peer 3 is refused: its secret differs"));
-    ENSEMBLE_WAIT(&ensemble, log_has(1, "peer 3 is refused: its secret differs"));
-    ENSEMBLE_WAIT(&ensemble, log_has(2, "peer 1 is refused: it closes the connection"));
+    ENSEMBLE_WAIT(&ensemble, log_has(0, "peer 3 is refused: the secret of the peer differs"));
+    ENSEMBLE_WAIT(&ensemble, log_has(1, "peer 3 is refused: the secret of the peer differs"));
+    ENSEMBLE_WAIT(&ensemble, log_has(2, "peer 1 is refused: the peer closes the connection"));
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_peer_refused_total") >= ATTEMPTS);
     assert_int_equal(log_count(0, "peer 3 is refused"), 1);
-    ENSEMBLE_WAIT(&ensemble, shows(0, "/ensemble/v1", "\"refused\":\"its secret differs"));
-    ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz", "peer 1 is refused: it closes the connection"));
+    ENSEMBLE_WAIT(&ensemble,
+                  shows(0, "/ensemble/v1", "\"refused\":\"the secret of the peer differs"));
+    ENSEMBLE_WAIT(&ensemble,
+                  shows(2, "/readyz", "peer 1 is refused: the peer closes the connection"));
     assert_int_equal(ensemble.reply.status, 503);
 
     /* With the right secret it is admitted, and the reason is no longer shown. */
@@ -131,10 +133,10 @@ TEST(another_cluster_is_reported)
     assert_int_equal(rmdir(ensemble.replicas[2].data), 0);
     assert_int_equal(rename(kept, ensemble.replicas[2].data), 0);
     ensemble_start(&ensemble, 2);
-    ENSEMBLE_WAIT(&ensemble, log_has(0, "peer 3 is refused: it belongs to another cluster"));
+    ENSEMBLE_WAIT(&ensemble, log_has(0, "peer 3 is refused: the peer belongs to another cluster"));
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_peer_refused_total") >= ATTEMPTS);
     assert_int_equal(log_count(0, "peer 3 is refused"), 1);
-    ENSEMBLE_WAIT(&ensemble, shows(0, "/ensemble/v1", "it belongs to another cluster"));
+    ENSEMBLE_WAIT(&ensemble, shows(0, "/ensemble/v1", "the peer belongs to another cluster"));
     ensemble_close(&ensemble);
 }
 
@@ -173,7 +175,8 @@ TEST(a_program_that_is_no_replica_is_reported)
     }
     ENSEMBLE_WAIT(&ensemble,
                   ensemble_metric(&ensemble, 0, "zabra_peer_refused_total") >= STRANGERS);
-    assert_int_equal(log_count(0, "a connection to the peer port is refused: what connected is no"),
+    assert_int_equal(log_count(0, "a connection to the peer port is refused: the process that has "
+                                  "connected is no zabra replica"),
                      1);
     ensemble_close(&ensemble);
 }

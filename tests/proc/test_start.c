@@ -229,7 +229,7 @@ TEST(addresses_unusable)
     expect_config_refused(lines, "server.1", "cannot listen on 192.0.2.1");
     (void)snprintf(lines, sizeof(lines), "server.1=127.0.0.1:%u\n",
                    ensemble.replicas[0].client_port);
-    expect_config_refused(lines, "server.1", "clientPort as well");
+    expect_config_refused(lines, "server.1", "is also clientPort");
     expect_config_refused("clientAddress=192.0.2.1\ninsecure=true\n", "clientAddress", "192.0.2.1");
 }
 

@@ -266,8 +266,8 @@ TEST(a_fresh_replica_is_no_other_ensemble)
 TEST(an_answer_of_another_server_is_not_a_replica_that_is_down)
 {
     expect_findings(
-        "{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'it does not answer "
-        "like zabra (status 404)','foreign':true}]}",
+        "{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'the server there does not "
+        "answer like zabra (status 404)','foreign':true}]}",
         "not-zabra: http://a\nno-quorum: ensemble\n");
 }
 

@@ -152,9 +152,9 @@ TEST(peers_may_be_listened_for_elsewhere, make_dir, remove_dir)
     assert_refused(LIST "peerListen=zk3.example:2003\n", "peerListen", "numeric");
     assert_refused(LIST "peerListen=127.0.0.1\n", "peerListen", "0.0.0.0:10998");
     assert_refused(LIST "peerListen=[::1]:0\n", "peerListen", "port");
-    assert_refused(LIST "peerListen=127.0.0.1:9998\n", "peerListen", "clientPort as well");
+    assert_refused(LIST "peerListen=127.0.0.1:9998\n", "peerListen", "is also that of clientPort");
     assert_refused(LIST "probeListen=127.0.0.1:9990\npeerListen=127.0.0.1:9990\n", "peerListen",
-                   "probeListen as well");
+                   "is also that of probeListen");
     assert_refused("id=3\ndataDir=/d\npeerListen=127.0.0.1:2003\n", "peerListen",
                    "without server.N");
 #undef LIST

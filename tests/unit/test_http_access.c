@@ -115,7 +115,7 @@ TEST(lists_are_accepted_where_a_znode_is_created, setup, front_teardown)
                      201);
     assert_int_equal(ask("PUT", "/znodes/v1/j", "", "y", NULL), 401);
     assert_int_equal(ask("POST", "/znodes/v1/", JSON "Zk-Acl: open\r\n",
-                         "{\"path\":\"/k\",\"acl\":\"open\"}", "and in the body"),
+                         "{\"path\":\"/k\",\"acl\":\"open\"}", "another one in the body"),
                      400);
     assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Acl: open\r\n", NULL, "Zk-Acl"), 400);
     assert_int_equal(ask("POST", "/multi/v1", JSON "Zk-Acl: open\r\n", "{}", "Zk-Acl"), 400);

@@ -79,7 +79,7 @@ TEST(a_search_answers_with_paths_and_a_cursor, setup, front_teardown)
     expect("/search/v1/app?limit=1", "", 200,
            "\"nodes\":[\"/app\"],\"more\":true,\"after\":\"/app\",\"looked\":1}");
     expect("/search/v1/app?name=x&with=data&dataformat=utf8", "", 200, "\"dataUtf8\":\"two\"");
-    expect("/search/v1/app?after=/apple", "", 400, "after must be");
+    expect("/search/v1/app?after=/apple", "", 400, "after= must be");
     expect("/search/v1/app/none", "", 404, "NoNode");
     expect("/search/v1/app/b", "", 401, "NoAuth");
     expect("/search/v1/app?name=x&depth=1", "", 200, "\"nodes\":[],\"more\":false");

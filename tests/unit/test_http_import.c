@@ -209,7 +209,7 @@ TEST(an_invalid_import_is_refused_with_its_line, setup, front_teardown)
     import("/import/v1/app", "{\"path\":\"../b\"}\n", 400, "component");
     import("/import/v1/app", "{\"path\":\"/b\"}\n", 400, "empty component");
     import("/import/v1/app", "{\"path\":\"b\",\"ephemeral\":true}\n", 400,
-           "no meaning in an import");
+           "must not be in a line of an import");
     import("/import/v1/app", "{\"path\":\"b\",\"ttl\":5,\"container\":true}\n", 400,
            "exclude each other");
     import("/import/v1/app", "{\"export\":2}\n", 400, "export must be 1");

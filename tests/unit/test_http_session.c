@@ -177,7 +177,7 @@ TEST(a_malformed_session_is_refused, setup, front_teardown)
     assert_int_equal(ask("GET", "/znodes/v1/?session=01234567-89ab-4cde-8f01-23456789abcd", header,
                          "two different sessions"),
                      400);
-    assert_int_equal(ask("PUT", "/sessions/v1/", "", "no session is named"), 400);
+    assert_int_equal(ask("PUT", "/sessions/v1/", "", "the request names no session"), 400);
     assert_int_equal(ask("POST", with("/sessions/v1/", secret, ""), "", "the method POST"), 405);
     assert_int_equal(ask("POST", with("/sessions/v1/", secret, "?op=create"), "", NULL), 405);
     assert_int_equal(ask("POST", "/sessions/v1/?op=create&expire=0", "", "out of range"), 400);

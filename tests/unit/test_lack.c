@@ -99,7 +99,8 @@ TEST(the_missing_resource_is_named)
         int code;
         const char *text;
     } cases[] = {
-        {ask_for_too_much, 1, "zabra: there is no memory left: 4611686018427387903 bytes were"},
+        {ask_for_too_much, 1,
+         "zabra: there is no memory left: an allocation of 4611686018427387903 bytes"},
         {ask_for_a_product_that_wraps, 1, "zabra: there is no memory left"},
         {ask_for_too_much_with_a_reporter, REPORTED, "there is no memory left"},
         {open_a_loop_without_descriptors, 1, "zabra: no file descriptor is left for an event loop"},

@@ -92,7 +92,7 @@ TEST(bodies_that_do_not_fit_are_refused_by_name)
     assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"set\",\"path\":\"/a\"}]}", ERR_BAD_ARGUMENTS,
                    "must be given");
     assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"check\",\"path\":\"/a\",\"czxid\":\"x\"}]}",
-                   ERR_BAD_ARGUMENTS, "czxid is not a number");
+                   ERR_BAD_ARGUMENTS, "czxid must be a number");
     assert_refused(OP_CREATE, "{\"data64\":\"a\"}", ERR_BAD_ARGUMENTS, "base64");
     assert_refused(OP_CREATE, "{\"data64\":7}", ERR_BAD_ARGUMENTS, "string");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"acl\":[]}", ERR_INVALID_ACL, "acl");
@@ -130,7 +130,7 @@ TEST(nesting_is_bounded_before_parsing)
     for (int i = 0; i < 200000; i++) {
         buf_append_byte(&text, '[');
     }
-    assert_refused(OP_CREATE, buf_cstr(&text), ERR_BAD_ARGUMENTS, "deeply");
+    assert_refused(OP_CREATE, buf_cstr(&text), ERR_BAD_ARGUMENTS, "64 levels");
     assert_false(op_json_valid(buf_slice(&text)));
     assert_true(op_json_valid(slice_str("[[1]]")));
     assert_true(op_json_valid(slice_str("\"]]]]\"")));

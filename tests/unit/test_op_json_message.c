@@ -173,9 +173,9 @@ TEST(an_invalid_message_is_refused_with_its_id)
     assert_refused("{\"id\":4}", ERR_BAD_ARGUMENTS, "op must");
     assert_refused("{\"id\":4,\"op\":\"get\"}", ERR_BAD_ARGUMENTS, "not possible");
     assert_refused("{\"id\":4,\"op\":\"check\",\"path\":\"/a\"}", ERR_BAD_ARGUMENTS, "multi");
-    assert_refused("{\"id\":4,\"op\":\"attach\"}", ERR_BAD_ARGUMENTS, "session must");
+    assert_refused("{\"id\":4,\"op\":\"attach\"}", ERR_BAD_ARGUMENTS, "session= must");
     assert_refused("{\"id\":4,\"op\":\"attach\",\"session\":\"short\"}", ERR_BAD_ARGUMENTS, "UUID");
-    assert_refused("{\"id\":4,\"op\":\"unwatch\"}", ERR_BAD_ARGUMENTS, "watch must");
+    assert_refused("{\"id\":4,\"op\":\"unwatch\"}", ERR_BAD_ARGUMENTS, "watch= must");
     assert_refused("{\"id\":4,\"op\":\"auth\",\"scheme\":\"digest\"}", ERR_BAD_ARGUMENTS,
                    "credential");
     assert_refused("{\"id\":4,\"op\":\"setacl\",\"path\":\"/a\"}", ERR_BAD_ARGUMENTS, "acl must");
@@ -192,7 +192,7 @@ TEST(an_invalid_message_is_refused_with_its_id)
     assert_refused("{\"id\":4,\"op\":\"get\",\"path\":\"/a\",\"consistency\":\"weak\"}",
                    ERR_BAD_ARGUMENTS, "consistency");
     assert_refused("{\"id\":4,\"op\":\"create\",\"path\":\"/a\",\"name\":\"b\"}", ERR_BAD_ARGUMENTS,
-                   "path is that");
+                   "as the member path");
     assert_refused("{\"id\":4,\"op\":\"multi\",\"ops\":[{\"op\":\"get\",\"path\":\"/a\","
                    "\"watch\":true}]}",
                    ERR_BAD_ARGUMENTS, "no watch");

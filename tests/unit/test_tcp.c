@@ -120,10 +120,11 @@ TEST(unknown_id, kit_setup, set_up, stop_both)
     kit_start(kit_setup, 1);
     kit_start(kit_setup, 2);
     KIT_RUN_UNTIL(kit_setup, kit_nodes[1].refusals == 1);
-    assert_non_null(strstr(kit_nodes[1].why, "replica 9 is not in the server list"));
+    assert_non_null(strstr(kit_nodes[1].why, "replica 9 connects, but is not in the server list"));
     KIT_RUN_UNTIL(kit_setup, kit_nodes[2].refusals == 1);
-    assert_non_null(strstr(
-        kit_nodes[2].why, "it closes the connection during the handshake: its log has the reason"));
+    assert_non_null(strstr(kit_nodes[2].why,
+                           "the peer closes the connection during the handshake: the log of the "
+                           "peer has the reason"));
 }
 
 TEST(a_new_identity_reconnects, kit_setup, set_up, stop_both)

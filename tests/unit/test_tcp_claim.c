@@ -227,7 +227,7 @@ TEST(the_other_replicas_check_their_connections, setup, teardown)
     processes[OLD].frozen = true;
     start(NEW, 20);
     UNTIL(processes[TWO].downs[2] == 1);
-    assert_non_null(strstr(processes[TWO].why, "it does not answer, and another process"));
+    assert_non_null(strstr(processes[TWO].why, "the process does not answer, and another process"));
     assert_int_equal(processes[NEW].ups[1], 1);
 
     /* The old process wakes up, is found at its address, and is refused there as well. */

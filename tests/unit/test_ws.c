@@ -434,8 +434,10 @@ static void check_no_room(struct socket *socket)
     json_t *event = socket_event(socket, "closing", SOCKET_TIMEOUT_MS);
 
     assert_non_null(event);
-    assert_string_equal(json_string_value(json_object_get(event, "reason")),
-                        "too many unfinished messages");
+    assert_string_equal(
+        json_string_value(json_object_get(event, "reason")),
+        "unfinished messages use all memory reserved for them or the share of one address; "
+        "try again later");
     json_decref(event);
     assert_true(socket_wait_end(socket, SOCKET_TIMEOUT_MS));
     assert_int_equal(socket_close_code(socket), NO_ROOM);

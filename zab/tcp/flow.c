@@ -26,25 +26,25 @@ static const char *judge(const struct conn *conn, const struct frame_header *hea
 {
     if (header->from != conn->peer || header->to != conn->tcp->options.id ||
         header->nonce != conn->nonce) {
-        return "a frame of another connection";
+        return "the peer sent a frame of another connection";
     }
     if (header->version != conn->version) {
-        return "a frame of another version of the protocol";
+        return "the peer sent a frame of another version of the protocol";
     }
     if (memcmp(header->cluster, conn->identity.cluster, ZAB_CLUSTER_LEN) != 0) {
-        return "a frame of another cluster";
+        return "the peer sent a frame of another cluster";
     }
     if (size_max(conn, header) == 0) {
-        return "a frame of unknown type";
+        return "the peer sent a frame of unknown type";
     }
-    return header->len > size_max(conn, header) ? "a frame that is too long" : NULL;
+    return header->len > size_max(conn, header) ? "the peer sent a frame that is too long" : NULL;
 }
 
 static void on_refused(struct conn *conn, const struct control *control)
 {
     struct tcp *tcp = conn->tcp;
 
-    conn->doomed = "the peer has refused it: two processes claim one id";
+    conn->doomed = "the peer has refused this replica: two processes claim the id of this replica";
     if (tcp->handler.on_duplicate && control->text[0]) {
         tcp->handler.on_duplicate(tcp->handler.ctx, tcp->options.id, control->text);
     }
@@ -59,7 +59,7 @@ static void take_control(struct conn *conn, uint16_t type, struct slice payload)
 
     ASSERT(from && from->up == conn);
     if (control_decode((enum control_type)type, payload, &control)) {
-        tcp_drop(conn, "a malformed frame of the transport");
+        tcp_drop(conn, "the peer sent a malformed control frame");
         return;
     }
 
@@ -91,7 +91,7 @@ static void take_message(struct conn *conn, const struct frame_header *header, s
     struct zab_msg msg = {0};
 
     if (zab_msg_decode((enum zab_msg_type)header->type, payload, conn->is_newer, &msg)) {
-        tcp_drop(conn, "a malformed message");
+        tcp_drop(conn, "the peer sent a malformed message");
         return;
     }
     handler->on_message(handler->ctx, conn->peer, &msg);
@@ -104,7 +104,7 @@ static void deliver(struct conn *conn, const struct frame_header *header, struct
     ASSERT(payload.len == header->len);
 
     if (frame_payload_crc(payload, conn->number_in) != header->payload_crc) {
-        tcp_drop(conn, "a damaged frame");
+        tcp_drop(conn, "the peer sent a damaged frame");
         return;
     }
     conn->number_in++;
@@ -128,7 +128,7 @@ size_t flow_input(struct conn *conn)
             return FRAME_HEADER_LEN - input.len;
         }
         if (frame_decode(input.data, conn->number_in, &header)) {
-            tcp_drop(conn, "a damaged frame header");
+            tcp_drop(conn, "the peer sent a damaged frame header");
             break;
         }
 

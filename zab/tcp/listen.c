@@ -40,7 +40,7 @@ void listen_accept(struct tcp *tcp, bool all)
  * Without the pause the loop would report again and again a caller that cannot be accepted. */
 static void on_lack(struct tcp *tcp)
 {
-    if (!drop_unproven(tcp, "out of file descriptors")) {
+    if (!drop_unproven(tcp, "this replica is out of file descriptors")) {
         listen_accept(tcp, false);
     }
 }
@@ -62,7 +62,7 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
             break;
         }
         if (tcp->shaking_count >= tcp->options.shaking_max) {
-            (void)drop_unproven(tcp, "too many handshakes");
+            (void)drop_unproven(tcp, "this replica has too many unfinished handshakes");
         }
         (void)tcp_start(tcp, NULL, fd);
     }
@@ -148,10 +148,11 @@ static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_
     uint16_t port = tcp->options.listen_port;
 
     if (failed == -EADDRNOTAVAIL) {
-        (void)snprintf(why, TCP_WHY_MAX,
-                       "cannot listen on %.80s port %u: the name resolves to another machine; if "
-                       "it should not, correct id or the server list",
-                       tcp->listen_host, port);
+        (void)snprintf(
+            why, TCP_WHY_MAX,
+            "cannot listen on %.80s port %u: the name resolves to another machine; if that is "
+            "wrong, correct id or the server list",
+            tcp->listen_host, port);
     } else {
         (void)snprintf(why, TCP_WHY_MAX, "cannot listen on %.100s port %u: %s", tcp->listen_host,
                        port, strerrordesc_np(-failed));

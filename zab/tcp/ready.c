@@ -29,8 +29,10 @@ static void lose(struct conn *conn, const char *why)
     struct link *link = conn->dialed && begun ? tcp_link(conn->tcp, conn->peer) : NULL;
 
     if (link && ++link->hang_ups >= HANG_UPS_MAX) {
-        (void)tcp_refuse(conn,
-                         "it closes the connection during the handshake: its log has the reason");
+        (void)tcp_refuse(
+            conn,
+            "the peer closes the connection during the handshake: the log of the peer has the "
+            "reason");
     } else {
         tcp_drop(conn, why);
     }

@@ -113,7 +113,9 @@ static bool settle_doubt(struct tcp *tcp, struct link *link)
     if (lives || !link_is_up(link)) {
         return false;
     }
-    tcp_drop(link->up, "it does not answer, and another process of its id is connected elsewhere");
+    tcp_drop(link->up,
+             "the process does not answer, and another process with the same id is connected to "
+             "another replica");
     return true;
 }
 

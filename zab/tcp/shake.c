@@ -77,20 +77,26 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     uint32_t own = conn->tcp->options.id;
 
     if (greeting->to != own) {
-        return tcp_refuse(conn, "it looks for replica %u, this is %u: check the server list",
-                          greeting->to, own);
+        return tcp_refuse(
+            conn,
+            "the other replica expects replica %u, but has reached replica %u: check the server "
+            "list",
+            greeting->to, own);
     }
     if (conn->dialed) {
         if (greeting->from != conn->peer) {
-            return tcp_refuse(conn, "replica %u answers at its address: check the server list",
-                              greeting->from);
+            return tcp_refuse(
+                conn, "at the address of this peer replica %u answers: check the server list",
+                greeting->from);
         }
         return true;
     }
     if (!tcp_link(conn->tcp, greeting->from) || greeting->from <= own) {
-        return tcp_refuse(conn,
-                          "replica %u is not in the server list as one that connects to this one",
-                          greeting->from);
+        return tcp_refuse(
+            conn,
+            "replica %u connects, but is not in the server list as a replica with a higher id "
+            "than this replica: check id and the server list",
+            greeting->from);
     }
     conn->peer = greeting->from;
     return true;
@@ -105,8 +111,8 @@ static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
     if (theirs < PROTOCOL_VERSION_OLDEST || theirs > PROTOCOL_VERSION + 1) {
         return tcp_refuse(
             conn,
-            "it speaks version %u of the protocol, this replica %u: upgrade one release at "
-            "a time",
+            "the peer speaks version %u of the protocol, this replica version %u: upgrade one "
+            "release at a time",
             theirs, (unsigned)PROTOCOL_VERSION);
     }
     conn->is_newer = theirs > PROTOCOL_VERSION;
@@ -127,8 +133,10 @@ static bool take_greeting(struct conn *conn)
     memcpy(their_greeting(conn), input.data, GREETING_LEN);
     conn->in_used += GREETING_LEN;
     if (greeting_decode(their_greeting(conn), &greeting)) {
-        return tcp_refuse(conn, conn->dialed ? "what answers at its address is no zabra replica"
-                                             : "what connected is no zabra replica");
+        return tcp_refuse(
+            conn, conn->dialed
+                      ? "the process that answers at the address of this peer is no zabra replica"
+                      : "the process that has connected is no zabra replica");
     }
     if (!check_greeting(conn, &greeting)) {
         return false;
@@ -157,15 +165,17 @@ static bool check_identity(struct conn *conn)
     struct slice theirs = slice_make(conn->identity.cluster, ZAB_CLUSTER_LEN);
 
     if (!slice_is_zero(own) && !slice_is_zero(theirs) && !slice_eq(own, theirs)) {
-        return tcp_refuse(conn, "it belongs to another cluster: check its data directory");
+        return tcp_refuse(
+            conn, "the peer belongs to another cluster: check the data directory of the peer");
     }
     /* After 'zabra recover' the survivor has a new history, which the data of the old history
      * contradicts. */
     if (conn->tcp->options.history != 0 && conn->identity.history != 0 &&
         conn->tcp->options.history != conn->identity.history) {
-        return tcp_refuse(conn,
-                          "its data is of another history: after 'zabra recover' empty the data "
-                          "directory of each replica but the survivor");
+        return tcp_refuse(
+            conn,
+            "the data of the peer is of another history: after 'zabra recover' empty the data "
+            "directory of each replica but the survivor");
     }
     return true;
 }
@@ -197,10 +207,11 @@ static bool take_hello(struct conn *conn)
                                 &conn->identity, &len);
 
     if (err == ERR_AUTH_FAILED) {
-        return tcp_refuse(conn, "its secret differs: check peerSecretFile on both");
+        return tcp_refuse(conn,
+                          "the secret of the peer differs: check peerSecretFile on both replicas");
     }
     if (err) {
-        return tcp_refuse(conn, "its handshake is malformed");
+        return tcp_refuse(conn, "the handshake of the peer is malformed");
     }
     if (len == 0) {
         return false;

@@ -121,7 +121,7 @@ void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg)
         return;
     }
     if (conn->queued >= tcp->options.queue_bytes_max) {
-        conn->doomed = "the peer does not read what is sent to it";
+        conn->doomed = "the peer does not read: maxPeerQueueBytes wait to be sent to the peer";
         return;
     }
     flow_output(conn, msg);
