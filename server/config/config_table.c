@@ -53,7 +53,8 @@ static const struct config_row rows[] = {
     NUMBER("httpThreads", U32, clients.http_threads, "2", 1, 64, "threads that serve HTTP"),
     NUMBER(
         "busyPoll", U32, process.busy_poll_us, "50", 0, 1000,
-        "us that the core polls for work before it sleeps, if requests come often; 0: no polling"),
+        "microseconds that the core polls for work before it sleeps, if requests come often; 0: no "
+        "polling"),
     TEXT("peerListen", peers.listen, "", 0,
          "numeric address:port to listen for other replicas on, if not that of server.N"),
     TEXT("peerSecretFile", peers.secret_file, "", 0,
@@ -84,7 +85,7 @@ static const struct config_row rows[] = {
     NUMBER("snapBytes", U64, storage.snap_bytes, "268435456", 64 * KIB, UINT64_C(1) << 40,
            "bytes of log between two snapshots"),
     NUMBER("snapRetainCount", U32, storage.snapshots_keep, "3", 1, 1000,
-           "snapshots to keep; log before the oldest one is purged"),
+           "snapshots to keep; log older than the oldest of them is purged"),
     NUMBER("walSegmentBytes", U64, storage.wal_segment_bytes, "33554432", 64 * KIB, 1024 * MIB,
            "size of a log file, multiple of 4096"),
     NUMBER("maxRefillLogBytes", U64, storage.refill_log_bytes_max, "4294967296", 0,
