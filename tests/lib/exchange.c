@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 enum {
-    PATH_MAX_BYTES = 512,
     NAME_MAX_BYTES = 32,
     KIND_MAX_BYTES = 256,
     STATUS_DIGITS = 3
@@ -37,14 +36,12 @@ static char ops[EXCHANGE_OPS_MAX][NAME_MAX_BYTES]; /* 0 is no operation. */
 
 static void open_file(void)
 {
-    const char *dir =
-        getenv("ZABRA_EXCHANGES"); // NOLINT(concurrency-mt-unsafe): no thread changes it.
-    char path[PATH_MAX_BYTES];
+    const char *path =
+        getenv("ZABRA_EXCHANGES_FILE"); // NOLINT(concurrency-mt-unsafe): no thread changes it.
 
-    if (!dir || !dir[0]) {
+    if (!path || !path[0]) {
         return;
     }
-    (void)snprintf(path, sizeof(path), "%s/%s.ndjson", dir, program_invocation_short_name);
     file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0) {
         (void)fprintf(stderr, "%s: error %d\n", path, errno);

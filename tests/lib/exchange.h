@@ -2,9 +2,9 @@
  * exchange.h - records the requests of test clients and the answers to them, for the tests of the
  * contract.
  *
- * It records only if the environment names a directory (ZABRA_EXCHANGES): one file for each
- * program, one JSON object a line, and a few exchanges of each kind, so that a test with millions
- * of calls records no more than another. Any thread.
+ * It records only if the environment names a file (ZABRA_EXCHANGES_FILE), which it empties first:
+ * one JSON object a line, and a few exchanges of each kind, so that a test with millions of calls
+ * records no more than another. Any thread.
  */
 #ifndef TESTS_LIB_EXCHANGE_H
 #define TESTS_LIB_EXCHANGE_H
