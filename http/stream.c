@@ -36,9 +36,10 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct s
 static void ask_session(struct http_stream *stream)
 {
     struct op_session_info info;
+    enum err err = stream_find_session(stream, &info);
 
-    stream->ask_session = false;
-    if (stream_find_session(stream, &info) == ERR_UNKNOWN_SESSION) {
+    stream->ask_session = err == ERR_NOT_READY; /* Again in open_time. */
+    if (err == ERR_UNKNOWN_SESSION) {
         stream->session_end = "expired";
         stream->session_end_zxid = subscribe_at(stream->client.watcher->subscriber);
     }
@@ -151,7 +152,7 @@ static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
                                              : subscribe_at(stream->client.watcher->subscriber));
         }
     }
-    if (stream->held) {
+    if (stream->held || stream->ask_session) {
         watcher_due(&stream->client);
         return now_ms + WATCHER_RETRY_MS;
     }

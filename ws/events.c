@@ -190,9 +190,7 @@ static void on_lost(void *ctx, zxid_t from)
 {
     struct ws *ws = ctx;
 
-    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
-        ws_session_look(socket);
-    }
+    ws_session_look_all(ws);
     ws_overrun_lost(ws, from);
 }
 

@@ -110,6 +110,16 @@ void ws_session_look(struct ws_socket *socket)
         ended(socket, "expired", zxid); /* Or the session was closed: the change was missed. */
     } else if (err == ERR_OK) {
         attached_again(socket, info.attach, zxid);
+    } else {
+        socket->ws->sessions_unread = true;
+    }
+}
+
+void ws_session_look_all(struct ws *ws)
+{
+    ws->sessions_unread = false;
+    list_for_each_entry (struct ws_socket, socket, node, &ws->sockets) {
+        ws_session_look(socket);
     }
 }
 

@@ -243,8 +243,13 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *watcher UNUSED, int 
 
 static void on_look(struct ev_loop *loop, struct ev_timer *watcher UNUSED, int events UNUSED)
 {
-    ws_beat_look(ev_userdata(loop));
-    ws_order_retry(ev_userdata(loop));
+    struct ws *ws = ev_userdata(loop);
+
+    ws_beat_look(ws);
+    ws_order_retry(ws);
+    if (ws->sessions_unread) {
+        ws_session_look_all(ws);
+    }
 }
 
 static void open_inbox(struct ws *ws, struct ws_inbox *inbox, size_t count_max,

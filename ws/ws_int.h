@@ -146,8 +146,9 @@ struct ws {
     struct list stalled; /* By ws_socket.out.stalled: sockets with unsent bytes, by stall_ms. */
     struct list waiting; /* By ws_socket.order.waiting: sockets whose reply waits for changes. */
     struct map attached; /* From the public id of a session to the socket that it is attached to. */
-    size_t bytes;        /* Bytes of unanswered messages and of kept input, of all sockets. At
-                            pool_bytes_max each socket may have one message. */
+    bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
+    size_t bytes;         /* Bytes of unanswered messages and of kept input, of all sockets. At
+                             pool_bytes_max each socket may have one message. */
     struct budget_shares pieces; /* Bytes of incomplete messages. */
     uint64_t inside;             /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near
@@ -535,7 +536,10 @@ void ws_session_back(struct ws_message *message);  /* Its request came back from
 bool ws_session_run(struct ws_message *message);
 void ws_session_detach(struct ws_socket *socket);
 void ws_session_changed(struct ws *ws, zxid_t zxid, const struct state_change *change);
-void ws_session_look(struct ws_socket *socket); /* Checks whether the session has ended or moved. */
+/* Checks whether the session has ended or moved. If the state cannot be read now, the timer `look`
+ * checks again. */
+void ws_session_look(struct ws_socket *socket);
+void ws_session_look_all(struct ws *ws);
 
 /* ---- events.c: events, and the watches that they are for ---- */
 void ws_events_open(struct ws *ws);

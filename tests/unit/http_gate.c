@@ -400,7 +400,7 @@ void kit_resume(struct gate *gate)
 }
 
 /* Replaces the state by an empty one, as a snapshot would. */
-void kit_put_state(struct gate *gate, zxid_t zxid)
+void kit_load_state(struct gate *gate, zxid_t zxid)
 {
     struct state *state = state_new(KIT_HISTORY);
 
@@ -409,8 +409,13 @@ void kit_put_state(struct gate *gate, zxid_t zxid)
     (void)view_write(gate->view);
     window_restart(gate->window, zxid);
     view_write_done(gate->view);
-    view_set_whole(gate->view, true);
     window_wake(gate->window);
+}
+
+void kit_put_state(struct gate *gate, zxid_t zxid)
+{
+    kit_load_state(gate, zxid);
+    view_set_whole(gate->view, true);
 }
 
 struct gate *kit_gate_new(void)

@@ -66,7 +66,9 @@ void kit_replace(struct gate *gate);
 /* Ends what `suspends` began: the present state stays. */
 void kit_resume(struct gate *gate);
 
-/* Replaces the state by an empty one, as a snapshot would. */
+/* Replaces the state by an empty one, as a snapshot would. After kit_load_state no request may read
+ * it yet, as while a replica that was refilled waits for its leader. */
+void kit_load_state(struct gate *gate, zxid_t zxid);
 void kit_put_state(struct gate *gate, zxid_t zxid);
 
 /* The metrics of the most recently started front end. */

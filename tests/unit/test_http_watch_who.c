@@ -2,10 +2,13 @@
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_front.h"
 
+#include <poll.h>
+
 #define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
 
 enum {
-    BEATS = 5
+    BEATS = 5,
+    UNREADABLE_MS = 200
 };
 
 static void setup(void)
@@ -159,6 +162,26 @@ TEST(a_missing_session_has_expired, setup, front_teardown)
     assert_string_equal(event, "session expired");
     assert_null(kit_stream_next(&stream));
     assert_true(stream.complete);
+    kit_stream_close(&stream);
+}
+
+/* No request may read the state yet when the changes are lost. */
+TEST(a_session_is_looked_up_once_the_state_can_be_read, setup, front_teardown)
+{
+    struct kit_stream stream;
+    char header[128];
+    const char *event = NULL;
+
+    open_session(header, "5");
+    open_stream(&stream, "/watch/v1/a?mode=persistent", header);
+    kit_load_state(gate, gate->zxid + 10);
+    (void)poll(NULL, 0, UNREADABLE_MS);
+    view_set_whole(gate->view, true);
+    event = kit_stream_event(&stream);
+    if (event && !strcmp(event, "overrun")) {
+        event = kit_stream_event(&stream);
+    }
+    assert_string_equal(event, "session expired");
     kit_stream_close(&stream);
 }
 

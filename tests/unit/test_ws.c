@@ -7,7 +7,8 @@ enum {
     NO_ROOM = 1013,
     ENDED = 4408,
     MOVED = 4409,
-    TEXT_MAX = 2000 /* Of an event. */
+    TEXT_MAX = 2000, /* Of an event. */
+    UNREADABLE_MS = 200
 };
 
 static void setup(struct fixture *fixture)
@@ -311,6 +312,24 @@ TEST(a_missing_session_has_expired, fixture, setup, teardown)
     json_decref(event);
     assert_true(socket_wait_end(fixture->socket, SOCKET_TIMEOUT_MS));
     assert_int_equal(socket_close_code(fixture->socket), ENDED);
+}
+
+/* No request may read the state yet when the changes are lost. */
+TEST(a_session_is_looked_up_once_the_state_can_be_read, fixture, setup, teardown)
+{
+    struct session session;
+    json_t *event = NULL;
+
+    open_session(fixture, &session);
+    kit_load_state(fixture->gate, fixture->gate->zxid + 10);
+    event = socket_event(fixture->socket, "session", UNREADABLE_MS);
+    assert_null(event);
+    view_set_whole(fixture->gate->view, true);
+    event = socket_event(fixture->socket, "session", SOCKET_TIMEOUT_MS);
+    assert_non_null(event);
+    assert_string_equal(json_string_value(json_object_get(event, "state")), "expired");
+    json_decref(event);
+    assert_true(socket_wait_end(fixture->socket, SOCKET_TIMEOUT_MS));
 }
 
 /* ---- Events ---- */
