@@ -184,8 +184,10 @@ static void note_missed(struct sim *sim, struct sim_stream *stream, const struct
     if (result->resumed == SUBSCRIBE_DIFFED) {
         sim->totals.diffed++;
         if (!stream->marked && !stream->held) {
-            put(stream, SIM_ITEM_DIFF, result->zxid)->since =
-                watch ? watch->diff_since : stream->have;
+            struct sim_item *mark = put(stream, SIM_ITEM_DIFF, result->zxid);
+
+            mark->since = watch ? watch->diff_since : stream->have;
+            mark->used_up = result->used_up;
         }
     }
 }

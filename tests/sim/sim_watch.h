@@ -28,7 +28,8 @@ enum sim_item_kind {
 struct sim_item {
     enum sim_item_kind what;
     enum watch_event_type type;
-    bool diff; /* The event belongs to a difference. */
+    bool diff;    /* The event belongs to a difference. */
+    bool used_up; /* A change that its client may not read has used up the watch in a difference. */
     zxid_t zxid;
     zxid_t since;
     zxid_t known; /* Last zxid that its replica had applied when it sent the event. */

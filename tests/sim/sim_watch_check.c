@@ -172,6 +172,7 @@ static void take_diff(struct walk_along *walk, size_t at)
 
     expect_none(walk, mark->since);
     go_to(walk, mark->zxid);
+    walk->spent = mark->used_up;
 }
 
 static void take_item(struct walk_along *walk, size_t at)
