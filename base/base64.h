@@ -8,8 +8,8 @@
 /* Appends the encoding of `bytes`. */
 void base64_encode(struct buf *out, struct slice bytes);
 
-/* Writes the encoding of `bytes` to `to`, which must have room for four bytes per begun group of
- * three bytes. Returns the number of bytes written. */
+/* Writes the encoding of `bytes` to `to` and returns the number of bytes written. `to` must have
+ * room for four bytes for every three bytes of `bytes`, rounded up. */
 size_t base64_write(uint8_t *to, struct slice bytes);
 
 /* Appends the decoding of `text`. ERR_FORMAT leaves `out` as it was; ERR_TOO_LARGE sets

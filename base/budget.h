@@ -1,8 +1,8 @@
 /*
  * budget.h - bytes in use out of a maximum, shared by threads that do not know each other.
  *
- * A bound per client does not bound all clients together. So each owner of a queue takes the bytes
- * that it is about to keep from one budget, and gives them back when it frees them. There is no
+ * A bound per client does not bound all clients together. So each owner of a queue takes from one
+ * budget the bytes that it is about to keep, and gives them back when it frees them. There is no
  * lock and no list of owners. The owners ask for the level and decide themselves what to give up.
  */
 #ifndef BASE_BUDGET_H
@@ -25,7 +25,7 @@ struct budget {
 
 enum budget_level {
     BUDGET_ROOMY,
-    BUDGET_SHORT, /* At least three quarters are used: the slowest owners should give up bytes. */
+    BUDGET_SHORT, /* At least three quarters are used: owners should drop bytes of slow clients. */
     BUDGET_FULL   /* The maximum is used, or more. */
 };
 
@@ -69,15 +69,17 @@ struct budget_relief {
  * budget_is_relieved. */
 typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
 
-/* True when at least half of the budget is free. Relief stops only then: it frees more than is
- * needed at once, so that the next events need no relief. */
+/* True when at least half of the budget is free. Relief stops only then: it frees more than the
+ * present events need, so that the next events need no relief. */
 bool budget_is_relieved(const struct budget *budget);
 
-/* For a full budget: cuts the slowest queues at once. True when the budget is no longer full. */
+/* For a full budget: cuts the slowest queues without a grace period, unless an earlier cut has
+ * freed nothing in the last BUDGET_RELIEF_MS. True when the budget is no longer full. */
 bool budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
                     budget_cut_fn *cut, void *ctx);
 
-/* For a short budget: cuts queues that are clearly slow, before other queues are affected. */
+/* For a short budget: cuts only queues that are slow by BUDGET_RELIEF_GRACE_MS, so that the budget
+ * does not become full and other queues need not be cut. */
 void budget_relieve_early(struct budget_relief *relief, uint64_t now_ms, budget_cut_fn *cut,
                           void *ctx);
 
@@ -95,7 +97,7 @@ struct budget_shares {
 void budget_shares_init(struct budget_shares *shares, uint64_t max, uint64_t address_max);
 void budget_shares_release(struct budget_shares *shares); /* Everything must be given back. */
 
-/* Gives back everything that is taken, because the owners will not give it back. */
+/* Gives back everything that is taken, for owners that have ended without giving it back. */
 void budget_shares_forget(struct budget_shares *shares);
 
 /* Any thread. False when `amount` more would exceed the budget or the part of the address; then

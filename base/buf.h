@@ -33,8 +33,9 @@ static inline void buf_trim(struct buf *buf, size_t keep_bytes)
     buf->overflow = false;
 }
 
-/* Makes room for `len` more bytes and returns where they go, without changing `len`. Returns NULL
- * and sets `overflow` when the maximum would be exceeded. */
+/* Makes room for `len` more bytes behind the contents and returns the address of the room. The
+ * caller writes there, and adds the bytes written to buf->len. Returns NULL and sets `overflow`
+ * when the maximum would be exceeded. */
 uint8_t *buf_reserve(struct buf *buf, size_t len);
 
 /* Each function appends to the buffer, or returns false and sets `overflow` when the maximum would

@@ -1,9 +1,9 @@
 /*
  * err.h - the one list of errors: enum, text, HTTP status and ZooKeeper's name and number.
  *
- * Three kinds of errors share the list and are never mixed: results that a client gets as data
- * (these have a ZooKeeper name), failures of this machine (I/O, damage, full disk), and refusals
- * inside the process.
+ * The first part of the list has the errors that a client gets as the answer to its operation. The
+ * second part has failures of this machine (I/O, damage, full disk) and refusals inside the process
+ * (a full queue). An error that ZooKeeper does not have gets the number of a similar one.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H

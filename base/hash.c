@@ -2,7 +2,7 @@
 
 #include "base/wire.h"
 
-/* Odd constants with as many ones as zeros in each byte, as in wyhash. */
+/* Odd constants of wyhash, each with 32 ones and 32 zeros. */
 static const uint64_t salt_a = UINT64_C(0xa0761d6478bd642f);
 static const uint64_t salt_b = UINT64_C(0xe7037ed1a0b428db);
 

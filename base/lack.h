@@ -3,7 +3,7 @@
  * an event loop, a library that can be initialised.
  *
  * This is not an assertion, because the program is right. The process ends all the same, with a
- * sentence that tells its operator what to do.
+ * sentence that tells its operator what is lacking.
  */
 #ifndef BASE_LACK_H
 #define BASE_LACK_H

@@ -1,10 +1,10 @@
 /*
- * log.h - one line per event: level, time, subject, key=value pairs; plain text or JSON.
+ * log.h - one line per event: time, level, subject, message; plain text or JSON.
  *
- * A line is one write of at most LOG_LINE_MAX bytes. No write waits: a line for which a pipe, a
- * terminal or a socket has no room, because its reader is slow or frozen, is dropped or cut, and
- * counted. A long message is cut between two characters. Control characters and bytes that are not
- * UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
+ * A line is one write of at most LOG_LINE_MAX bytes. No write waits for a reader: when a pipe, a
+ * terminal or a socket has no room because its reader is slow or frozen, the line is dropped or
+ * cut, and counted. A long message is cut between two characters. Control characters and bytes that
+ * are not UTF-8 are escaped, so a message cannot forge a line. Callers pass no secrets.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -28,7 +28,7 @@ enum {
 void log_setup(enum log_level level, bool json, int fd);
 bool log_enabled(enum log_level level);
 
-/* Returns the number of lines dropped because the sink was full. */
+/* Returns the number of lines that were dropped or cut because they could not be written. */
 uint64_t log_dropped(void);
 
 /* `subject` is a short constant such as "zab" or "http"; the rest is a sentence. Any thread. */

@@ -32,8 +32,8 @@ static inline uint32_t zxid_counter(zxid_t zxid)
     return (uint32_t)zxid;
 }
 
-/* Returns the number of records, at least, by which a log that ends with `older` is behind a log
- * that ends with `newer`. When the epochs differ, only records of the newer epoch are counted,
+/* Returns a lower bound of the number of records by which a log that ends with `older` is behind a
+ * log that ends with `newer`. When the epochs differ, only records of the newer epoch are counted,
  * because the lengths of the epochs before are not known. */
 static inline uint64_t zxid_behind(zxid_t newer, zxid_t older)
 {

@@ -68,8 +68,8 @@ void loop_release(struct loop *loop)
     *loop = (struct loop){.epoll_fd = -1};
 }
 
-/* Translates an interest. A closed peer is reported as readable without bytes; a watch without any
- * interest receives only errors. */
+/* Translates an interest. With LOOP_READ, a peer that sends no more makes the socket readable: a
+ * read then returns no bytes. A watch without any interest receives only LOOP_HANGUP. */
 static uint32_t to_epoll(uint32_t interest)
 {
     return (interest & LOOP_READ ? (uint32_t)EPOLLIN : 0) |

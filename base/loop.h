@@ -1,8 +1,8 @@
 /*
  * loop.h - one thread's epoll loop: file descriptors and one timeout. Level triggered.
  *
- * Only this file and zab/tcp know sockets. This file opens, accepts and connects them, so that
- * every descriptor is CLOEXEC, non-blocking and has TCP_NODELAY.
+ * This file opens, accepts and connects all sockets of a replica, so that each socket is CLOEXEC
+ * and non-blocking, and a TCP socket has TCP_NODELAY.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -20,14 +20,14 @@ enum {
     LOOP_READ = 1U << 0,
     LOOP_WRITE = 1U << 1,
     LOOP_HANGUP = 1U << 2,  /* An error, or the peer is gone; always reported. */
-    LOOP_PEER_END = 1U << 3 /* An interest only: the peer sends no more. Reported as LOOP_HANGUP,
-                               even before all bytes are read. */
+    LOOP_PEER_END = 1U << 3 /* For loop_watch.interest only: asks for LOOP_HANGUP as soon as the
+                               peer sends no more, even while bytes that it sent are unread. */
 };
 
 enum {
     LOOP_PARTS_MAX = 256, /* Most parts of one write. */
-    LOOP_BUSY_AFTER = 8   /* After so many short waits in a row the next wait is probably short, so
-                             the loop polls. One client write causes at most four of them. */
+    LOOP_BUSY_AFTER = 8   /* The loop polls after so many short waits in a row. A single write of a
+                             client causes at most four of them, so it starts no polling. */
 };
 
 struct loop_watch {
@@ -55,7 +55,7 @@ struct loop {
 
 /* loop_init and loop_wake_open end the process when no descriptor is left (base/lack.h).
  * loop_wake_open opens an eventfd by which other threads wake a loop (loop_wake); the caller closes
- * it. The loop that was woken calls loop_wake_clear. */
+ * it. The loop must watch it (loop_add_reader); the watch's on_ready calls loop_wake_clear. */
 void loop_init(struct loop *loop);
 int loop_wake_open(void);
 void loop_wake(int fd);
@@ -78,32 +78,33 @@ void loop_remove(struct loop *loop, struct loop_watch *watch);
  * takes an idle processor away. */
 int loop_run_once(struct loop *loop, int timeout_ms);
 
-/* Sockets. All return a descriptor >= 0 or a negative errno. */
+/* Sockets. loop_listen, loop_try_listen, loop_accept and loop_connect return a descriptor >= 0 or a
+ * negative errno. */
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 
-/* Tests whether loop_listen would succeed. The descriptor returned holds the address and lets no
- * client in, because a socket that listens, if only for a moment, completes handshakes and resets
- * these connections when it closes. */
+/* Tests whether loop_listen would succeed. The returned socket occupies the address until it is
+ * closed. It listens, but the kernel drops every new handshake (loop_keep_out), because closing the
+ * socket would reset the connections of completed handshakes. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
-/* Limits the unsent bytes of all connections that this listening socket accepts: the kernel takes
+/* Limits the unsent bytes of each connection that this listening socket accepts: the kernel takes
  * no more than about `bytes` beyond what it may send now. Without the limit, up to 4 MB wait in the
  * kernel for each client that reads nothing. A client that reads is not slowed down. */
 void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
-/* Lets no new handshake begin. Call this before a listening socket is closed, because closing
- * resets each connection that the kernel has completed and the process has not accepted. Handshakes
- * that have begun may end. A client that connects meanwhile sends its first segment again after a
- * second, and is refused if the socket is closed at that time. */
+/* Makes the kernel drop new handshakes; those that have begun can still be completed and accepted.
+ * Call this a while before a listening socket is closed, because closing resets each connection
+ * that the kernel has completed and the process has not accepted. A client that connects meanwhile
+ * sends its first segment again after a second, and is refused if the socket is closed by then. */
 void loop_keep_out(int fd);
 
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* May still be in progress. */
-int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or a negative errno. */
+int loop_connect_result(int fd); /* 0: connected; -EINPROGRESS: not yet; or another -errno. */
 
 /* These functions serve the acceptor of clients. loop_peek copies waiting bytes, which stay
  * readable, and returns their number (0: the peer has ended) or a negative errno. loop_low_water
- * makes the socket readable once `bytes` bytes wait. loop_local_port returns the port of the
- * socket's own end. */
+ * makes the socket count as readable only once `bytes` bytes wait. loop_local_port returns the port
+ * of the socket's own end. */
 ssize_t loop_peek(int fd, void *to, size_t len);
 void loop_low_water(int fd, int bytes);
 uint16_t loop_local_port(int fd);

@@ -23,7 +23,7 @@ struct mailbox {
     atomic_uint wakers; /* Threads that have posted and still have to wake the receiver. */
 };
 
-/* Any thread may own the mailbox; `count_max` bounds the queue. */
+/* `count_max` bounds the queue, except for mailbox_post_always and mailbox_must_post. */
 void mailbox_init(struct mailbox *box, size_t count_max);
 
 /* The mailbox must be empty. Waits for threads that are still within a post. */

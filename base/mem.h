@@ -20,7 +20,7 @@ void *mem_realloc(void *ptr, size_t size);
 
 /* Makes room for one item more in a growing array: when its `count` items fill its capacity `cap`,
  * the capacity is doubled, and `items` and `cap` are set. `max` bounds the capacity; the caller
- * never holds more items than that. */
+ * never holds more than `max` items. */
 #define MEM_GROW(items, count, cap, max)                                        \
     do {                                                                        \
         if ((count) == (cap)) {                                                 \
@@ -29,8 +29,8 @@ void *mem_realloc(void *ptr, size_t size);
         }                                                                       \
     } while (0)
 
-/* The `max` of MEM_GROW for an array whose items are bounded elsewhere, by messages or by
- * memory. */
+/* The `max` of MEM_GROW for an array without a limit of its own. The number of its items is bounded
+ * by the limits of requests and messages, by the files of a directory, or by memory alone. */
 #define MEM_ITEMS_MAX UINT32_MAX
 
 /* For MEM_GROW: the next capacity; `cap` must be below `max`. */

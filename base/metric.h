@@ -42,8 +42,8 @@ void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
 /* Adds the count of each bucket to `counts`, so that a caller can sum up or subtract histograms. */
 void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS]);
 
-/* Returns the quantile `per_mille` of bucket counts in µs, interpolated within its bucket; -1 when
- * all counts are 0. */
+/* Returns, in µs, the quantile `per_mille` of bucket counts, interpolated within its bucket; -1
+ * when all counts are 0. */
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
 /* These functions write Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. metric_head

@@ -1,7 +1,7 @@
 /*
  * network.h - which network a client's address belongs to, as text.
  *
- * One host of IPv6 has all addresses of its /64. So limits per address count networks: an IPv4
+ * An IPv6 host can use every address of its /64. So limits per address count networks: an IPv4
  * address is a network of its own, an IPv6 address belongs to the network of its /64.
  */
 #ifndef BASE_NETWORK_H

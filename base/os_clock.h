@@ -12,7 +12,7 @@ uint64_t os_now_ns(void);
 /* Processor time of all threads of this process since it began, in µs. */
 uint64_t os_cpu_us(void);
 
-/* Wall clock in ms since 1970, for timestamps that only people read. */
+/* Wall clock in ms since 1970. It may be wrong and may jump, so no timeout uses it. */
 int64_t os_wall_ms(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * os_files.h - the file descriptors of this process: how many it may have, and what happens when
- * they run out. It also has a reader of whole small files of a directory that others may write to.
+ * they run out. It also reads small files below a directory to which other programs may write.
  *
  * Storage keeps a few descriptors in reserve and closes one of them when it needs a descriptor for
  * a file. Before the file is open, another thread could take the freed descriptor. So storage makes
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum {
-    OS_FILES_MAX = 1 << 21,     /* No process needs more; libraries allocate tables of this size. */
+    OS_FILES_MAX = 1 << 21,     /* Enough; some libraries allocate a table as long as the limit. */
     OS_FILES_CLAIM_MS = 1000,   /* How long a claim holds. */
     OS_FILES_UNKNOWN_OPEN = 64, /* Returned instead of a number that is unknown. */
 };
@@ -62,7 +62,8 @@ void os_kept_release(struct os_kept *kept);
  * of a descriptor and more descriptors are kept. Sets errno. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode);
 
-/* Any thread. Fills up the kept descriptors when a descriptor has become free. */
+/* Any thread. Call it when a descriptor has become free: it opens kept descriptors again, up to
+ * `max` of them. */
 void os_kept_fill(struct os_kept *kept);
 
 enum {

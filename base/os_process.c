@@ -185,10 +185,11 @@ uint64_t os_memory_max(void)
     return os_memory_max_below("");
 }
 
-/* ---- Core dumps, user. ---- */
+/* ---- Core dumps, and the user of the process. ---- */
 
-/* The flag PR_SET_DUMPABLE forbids or allows dumps. Only the soft limit is changed, because a
- * lowered hard limit could not be raised again. */
+/* PR_SET_DUMPABLE forbids or allows both dumps and the reading of memory. RLIMIT_CORE bounds the
+ * size of a dump: only its soft limit is changed, because a process that is not root cannot raise a
+ * lowered hard limit again. */
 void os_dumps_allow(bool allow)
 {
     struct rlimit limit;

@@ -24,8 +24,8 @@ uint64_t os_memory_max_below(const char *root);
 unsigned os_processors(void);
 
 /* Forbids or allows core dumps, and reading of the process's memory by other processes of the same
- * user; while both are forbidden, a debugger needs root. A process that holds secrets forbids them
- * before it reads the first one. */
+ * user; while both are forbidden, a debugger needs root. A process that holds secrets forbids both
+ * before it reads the first secret. */
 void os_dumps_allow(bool allow);
 
 /* True when the process runs as root. */

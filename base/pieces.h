@@ -32,7 +32,7 @@ enum piece_kind {
 /* What the owner of the queue must know of a piece that is thrown away. */
 struct piece_tag {
     enum piece_kind kind;
-    bool starts;    /* An event: the first of its group, so the queue may be cut before it. */
+    bool starts;    /* An event: cutting the queue before it splits no transaction. */
     uint32_t watch; /* The only watch that the piece is for; 0: it is for several. */
     zxid_t from;    /* An event: resuming after this zxid sends the event again. */
 };
@@ -92,9 +92,9 @@ void pieces_drop(struct pieces *pieces);
 
 /*
  * Throws away the end of the queue. The end begins behind the last fixed piece, with the first
- * event there that starts a group. Calls `on_cut` for each piece of the end, in order. A piece of
- * which bytes were taken stays. Returns the bytes of memory that the queue itself gives back; 0:
- * there was no such event.
+ * event there whose tag has `starts` set. Calls `on_cut` for each piece of the end, in order. A
+ * piece of which bytes were taken stays. Returns the bytes of memory that the queue itself gives
+ * back; 0: there was no such event.
  */
 size_t pieces_cut(struct pieces *pieces, void (*on_cut)(void *ctx, const struct piece_tag *tag),
                   void *ctx);

@@ -3,7 +3,7 @@
  * Mutants bring back a known historical bug, one at a time, in the test-only build.
  *
  * Without ZABRA_TESTING both expand to nothing: the shipped object code is the tested one minus
- * counters. Mutant numbers are those of the list in tests/sim/README.md.
+ * the counters and the bugs. Mutant numbers are those of the list in tests/sim/README.md.
  */
 #ifndef BASE_PROBE_H
 #define BASE_PROBE_H

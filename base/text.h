@@ -6,8 +6,8 @@
  * that a client does not read keeps references to the values, which it shares with the tree, and
  * not a longer encoded copy per client. The exact length is known before the first byte is read.
  *
- * The memory of a text counts in a budget: own bytes above TEXT_FREE_BYTES, the references, and
- * blobs while they are pinned (blob_pin). One thread writes a text. When the text is whole, any
+ * The memory of a text counts in a budget: own memory if it exceeds TEXT_FREE_BYTES, references,
+ * and blobs while they are pinned (blob_pin). One thread writes a text. When the text is whole, any
  * thread may read it, several threads at once with a place each, and one thread releases it.
  */
 #ifndef BASE_TEXT_H
@@ -52,7 +52,7 @@ struct text {
 struct text_place {
     size_t own;     /* Own bytes read. */
     uint32_t ref;   /* References read. */
-    uint32_t skip;  /* Bytes read of the quad or escape at `source`. */
+    uint32_t skip;  /* Bytes read of the encoding at `source`: base64 quad or escape. */
     size_t source;  /* Bytes read of the current blob. */
     uint64_t total; /* Bytes read. */
 };
@@ -61,7 +61,7 @@ struct text_place {
 void text_init(struct text *text, size_t size_max, struct budget *budget);
 void text_release(struct text *text); /* Gives everything back; text_init may follow. */
 
-/* Drops the contents, and keeps up to `keep_bytes` of memory. */
+/* Drops the contents, and frees the own memory if it exceeds `keep_bytes`. */
 void text_clear(struct text *text, size_t keep_bytes);
 
 /* Appends the blob in the given form, by reference when it has TEXT_REF_MIN bytes or more. When the

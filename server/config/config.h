@@ -3,7 +3,8 @@
  *
  * Later sources win: default, file, environment, flag. An error is reported in one line that names
  * the key, the place and the remedy, before anything is written. The table drives the parser, the
- * help text and the listing of limits, so each key is in one place. Immutable after config_load.
+ * help text and the listing of limits, so each key is in one place. After config_load only
+ * files_apply changes the configuration; it is immutable once the replica runs.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -61,7 +62,8 @@ struct config_storage {
     uint64_t refill_log_bytes_max;
 };
 
-/* Limits of the replicated state, and of its recent changes; the leader's limits apply. */
+/* Limits of the replicated state: the leader's apply; of `bytes_max`, the smallest of the voters in
+ * step. The limits of the window, which keeps recent changes, apply to this replica alone. */
 struct config_tree {
     uint64_t bytes_max; /* maxTreeBytes; if not given, config_load sets half of the machine's
                            memory; 0: no bound, because that memory is not known. */
@@ -73,7 +75,7 @@ struct config_tree {
     uint32_t sessions_client_max;  /* Sessions of one identity; without identity: of one address. */
     uint32_t sessions_network_max; /* Sessions from one address. */
     uint32_t session_ephemerals_max;
-    uint32_t session_ephemeral_bytes_max; /* Bytes of the paths of these ephemerals. */
+    uint32_t session_ephemeral_bytes_max; /* Bytes of the paths of one session's ephemerals. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
     uint32_t remembered_client_max;  /* Results of an identity once remembered_max is half used. */
@@ -106,7 +108,7 @@ struct config_clients {
      * members have no keys, and are 0 when they were not computed. */
     uint32_t client_files_max; /* All clients together; 0: no bound. */
     uint32_t lingers_max;      /* Refused connections that are still open; 0: 256. */
-    uint32_t seats_max;        /* Possible probes beyond the connection limits; 0: 512. */
+    uint32_t seats_max;        /* Excess connections that may be health probes; 0: 512. */
 
     uint32_t data_bytes_max;
     uint32_t multi_ops_max;
@@ -121,8 +123,8 @@ struct config_clients {
     uint32_t idle_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t web_sockets_max;
-    uint32_t socket_in_flight_max;   /* Requests of one socket in flight. */
-    uint32_t socket_messages_per_s;  /* Messages of one socket; 0: no bound. */
+    uint32_t socket_in_flight_max;   /* Requests of one WebSocket in flight. */
+    uint32_t socket_messages_per_s;  /* Messages of one WebSocket; 0: no bound. */
     uint32_t message_bytes_max;      /* Bytes of a client's message. */
     uint32_t socket_queue_bytes_max; /* Bytes of events that may wait for a slow client. */
     uint64_t unsent_bytes_max;
@@ -130,8 +132,8 @@ struct config_clients {
                                   WebSocket messages, and incomplete messages. */
     uint64_t address_pool_max; /* No key. Bytes of each pool for one address. */
     uint32_t slow_timeout_ms;  /* A client that reads nothing for this time is disconnected. */
-    uint32_t heartbeat_ms;     /* Interval on sockets and streams. */
-    uint32_t watches_max;      /* Watches of one socket. */
+    uint32_t heartbeat_ms;     /* Interval on WebSockets and streams. */
+    uint32_t watches_max;      /* Watches of one WebSocket. */
     uint32_t watch_bytes_max;  /* Bytes of the paths of these watches. */
     uint32_t streams_max;      /* Streams of SSE and NDJSON. */
     uint32_t wait_max_ms;      /* Longest wait of a long poll. */
@@ -212,13 +214,13 @@ struct config_row {
     const char *help;
 };
 
-/* Sets the table of keys; returns the number of its rows. */
+/* Makes `*ret_rows` point to the table of keys; returns the number of its rows. */
 size_t config_rows(const struct config_row **ret_rows);
 
 /* Returns the value of a number or choice; 0 or 1 for a bool. Not for texts. */
 uint64_t config_number(const struct config *config, const struct config_row *row);
 
-/* Appends the help text of all keys, one or two lines each. */
+/* Appends the help text of all keys, one line each. */
 void config_append_help(struct buf *out);
 
 /* Appends the replicated configuration as text, the data of /zookeeper/config: one line per member,

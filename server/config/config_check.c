@@ -211,7 +211,7 @@ enum {
     REMEMBERED_ADDRESS_PART = 4
 };
 
-/* Sets the share of a pool; 0 stands for the default part, which is at least 1. */
+/* Replaces a `share` of 0 by its default: `pool` divided by `part`, rounded up. */
 static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
 {
     if (*share == 0) {
@@ -219,8 +219,9 @@ static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
     }
 }
 
-/* Sets defaults that depend on the tick and the pools, and checks the session timeouts. Reports of
- * touched sessions come twice a tick, and a session must outlive some of them. */
+/* Sets defaults that depend on the tick and the pools, and checks the session timeouts. Replicas
+ * report active sessions to the leader twice a tick. A session must not expire when some reports
+ * are late, so its timeout is two ticks or more. */
 static enum err check_sessions(struct config_loader *loader)
 {
     struct config_tree *tree = &loader->config->tree;
@@ -285,8 +286,9 @@ static uint64_t largest_request(const struct config_clients *clients)
     return 3 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max);
 }
 
-/* Sets the four bounds of the memory that clients can occupy besides the tree. On a small machine
- * the bounds shrink, so that the tree reaches its bound before the kernel ends the process. */
+/* Sets the bounds of the memory that clients can occupy besides the tree: of the three pools, and
+ * of unsent bytes. On a small machine the bounds shrink, so that the tree reaches its bound before
+ * the kernel ends the process. */
 static enum err check_pools(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;

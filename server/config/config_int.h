@@ -35,7 +35,7 @@ void config_warn(struct config_loader *loader, const char *format, ...)
 /* Returns the row of a key and its index in the table; NULL: there is no such key. */
 const struct config_row *config_find(const char *key, size_t *ret_index);
 
-/* Whether a source gives the value; false: the value is the default. */
+/* Whether the file, the environment or a flag gives the value; false: it is the default. */
 bool config_is_given(const struct config_loader *loader, const char *key);
 
 /* Parses `text` (a C string) into the row's field. */

@@ -21,13 +21,13 @@ static const char env_prefix[] = "ZABRA_";
 static const char env_server_prefix[] = "ZABRA_SERVER_";
 static const char server_prefix[] = "server.";
 
-/* The parentheses select the functions, not the macros of these names. */
+/* The parentheses select the function tolower, not the macro of the same name. */
 static int to_lower(char letter)
 {
     return (tolower)((unsigned char)letter);
 }
 
-/* Returns Levenshtein's distance without regard to case, one row of its table at a time. */
+/* Returns Levenshtein's distance without regard to case. Only one row of its table is kept. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LEN + 1];

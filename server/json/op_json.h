@@ -36,10 +36,10 @@ struct op_fault {
 /* ---- Reading ---- */
 
 /* Parses the body of a multi (`def` of OP_MULTI), or of one operation in the form of an element of
- * a multi. Sets only the given fields. Slices in `args` point into `text` or `memory`, which must
- * be empty and live as long as `args`. `*ret_multi` is a heap array behind args->ops, or NULL.
- * Fields are checked one by one; the caller runs op_args_check for a single operation. A member
- * that the operation does not have is an error. */
+ * a multi. Sets only the given fields. Slices in `args` point into `text` or `memory`; both must
+ * live as long as `args`, and `memory` must be empty. `*ret_multi` is the heap array that args->ops
+ * points to, or NULL; the caller frees it. Fields are checked one by one; the caller runs
+ * op_args_check for a single operation. A member that the operation does not have is an error. */
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
 
@@ -82,7 +82,7 @@ void op_json_acl(struct jsonw *json, struct slice acl);
 /* Writes one value, an array of the names of the permissions. */
 void op_json_perms(struct jsonw *json, uint32_t perms);
 
-/* Whether this is a successful answer: no error, or `exists` of a znode that does not exist. */
+/* Whether `op` with the result `err` has succeeded: no error, or `exists` found no znode. */
 bool op_json_is_answer(enum op_id op, enum err err);
 
 /* Writes one value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when the data cannot
@@ -100,7 +100,7 @@ enum {
 void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uint64_t history);
 
 /* A znode in the form of an element of a multi that creates it, with its stat and its path relative
- * to the top. */
+ * to the top of the export. */
 struct op_export_znode {
     struct slice path; /* Empty: the top itself. */
     struct stat_view stat;
@@ -151,7 +151,7 @@ void op_json_import(struct jsonw *json, const struct op_import_figures *figures)
 struct op_export_figures {
     uint64_t znodes;
     uint64_t ephemerals; /* Ephemeral znodes left out. */
-    uint64_t unreadable; /* Unreadable znodes left out, with all znodes below them. */
+    uint64_t unreadable; /* Unreadable znodes left out; those below them are left out uncounted. */
     uint64_t masked;     /* Znodes whose ACL is shown without hashes: not importable. */
 };
 
@@ -169,7 +169,7 @@ struct op_problem {
     struct slice request; /* URL of the request, or empty. */
     zxid_t zxid;
     uint64_t retry_after_ms; /* 0: none. */
-    bool message;            /* The form of messages; it has no member "message". */
+    bool message;            /* The form for a WebSocket message, without the member "message". */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
     const struct op_result *result;         /* The result, for its stat and results; or NULL. */
@@ -181,8 +181,8 @@ struct op_problem {
  * OP_KIND_INFO when there is no operation. */
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
-/* Like op_problem_make, with the details of a refusal, or of a result that is an error; both are
- * borrowed. */
+/* Like op_problem_make, with the details of a refusal, or of a result that is an error. The problem
+ * keeps pointers to the arguments. */
 struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault);
 struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
                                        const struct op_result *result);
@@ -215,9 +215,9 @@ void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
 
 /* ---- Writing events: messages without a request ---- */
 
-/* Writes the event of a change. "watches" are the ids of `hits`, as on_event gets them (NULL: no
- * such member). With `values` the event has stat and data, as far as the change has them; data that
- * does not fit the format is shown as with `auto`. */
+/* Writes the event of a change. "watches" are the ids of `hits`, a list linked by `hit_next` (NULL:
+ * no such member). With `values` the event has stat and data, as far as the change has them; data
+ * that does not fit the format is shown as with `auto`. */
 void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
                    bool values, enum op_dataformat format);
 
@@ -238,8 +238,8 @@ void op_json_hello(struct jsonw *json, const struct op_hello *hello);
 /* Writes a heartbeat: all events up to `zxid` have been sent. */
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
 
-/* Writes "overrun": events after `from` were dropped because the client is slow; the difference
- * follows later. `watches` NULL: no such member. */
+/* Writes "overrun": events after `from` were dropped because the client is slow; the missed
+ * changes follow later. `watches` NULL: no such member. */
 void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
 
 /* Writes "gap": events up to `zxid` are lost, and the client must read the data again. Later events

@@ -1,5 +1,4 @@
-/* op_json_int.h - shared by the files that read JSON (scan, text, one object, ACLs) and the files
- * that write JSON. */
+/* op_json_int.h - shared by the files of this folder that read JSON and by those that write it. */
 #ifndef SERVER_OP_JSON_INT_H
 #define SERVER_OP_JSON_INT_H
 
@@ -26,7 +25,7 @@ struct op_json_scan {
     struct slice lean;   /* The text with "" for each string that is OP_JSON_PLAIN. */
     struct buf memory;   /* Memory of `lean`, when `lean` is not the text itself. */
     struct buf root;     /* Array of struct op_json_value, of the outermost object. */
-    struct buf elements; /* The same array, of all elements of `ops` in order. */
+    struct buf elements; /* An array like `root`, of all elements of `ops` in order. */
 };
 
 void op_json_scan(struct slice text, struct op_json_scan *ret_scan);

@@ -36,7 +36,7 @@ static void skip_blanks(struct cursor *cursor)
     }
 }
 
-/* Returns the position of the byte from `pos` to `end`; `end` when there is none. */
+/* Returns the position of the first `byte` between `pos` and `end`; `end` when there is none. */
 static size_t find(struct slice text, size_t pos, size_t end, char byte)
 {
     const uint8_t *at = pos < end ? memchr(text.data + pos, byte, end - pos) : NULL;
@@ -140,7 +140,7 @@ static bool key_is(struct slice key, const char *name)
     return key.len == 0;
 }
 
-/* Whether the string has no escapes. */
+/* Whether the string is valid UTF-8 without escapes and control characters. */
 static bool is_plain(struct slice text)
 {
     bool plain = true;
@@ -273,8 +273,8 @@ enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key
     return err;
 }
 
-/* Copies the text. The memory has room for all strings of the text together, so slices stay valid.
- */
+/* Copies `text`. The memory has room for all strings of the parsed text together, so it does not
+ * move and slices stay valid. */
 struct slice op_json_keep(struct op_json_parse *parse, struct slice text)
 {
     struct buf *memory = parse->memory;
