@@ -12,10 +12,10 @@
 /*
  * The age of the ensemble: for how many milliseconds a leader has led, without a wall clock.
  *
- * Idempotency keys, TTL and container znodes and admissions of disks expire by this age. The age
- * satisfies two rules: it never falls from one transaction to the next, and between two
- * transactions it grows by no more than the time that has passed, so that nothing expires too
- * early.
+ * Idempotency keys, TTL znodes and container znodes expire by this age. It also measures the time
+ * between two admissions of disks (admit_again_ms). The age satisfies two rules: it never falls
+ * from one transaction to the next, and between two transactions it grows by no more than the time
+ * that has passed, so that nothing expires too early.
  *
  * The leader continues from the age of its newest transaction and adds the time for which it leads,
  * by its monotonic clock. That transaction may be old, and the time since would be lost, so
@@ -60,11 +60,11 @@ int64_t age_now(const struct age *age, uint64_t now_ms);
  *
  * Any clock may be wrong, also the leader's. So the leader trusts the latest time that the clocks
  * of a majority of voters have reached, and its own clock only within STAMP_SLACK_MS of that time.
- * Heartbeats carry the clocks. When clocks are corrected by less than STAMP_HOLD_MS, stamps stand
- * still and do not go back. When stamps are further ahead, the clocks of a majority were wrong and
- * have been set right, and stamps step back once. A late heartbeat does not cause a step back,
- * because its largest possible delay is known. Only people read stamps, so a step back does no
- * harm.
+ * Heartbeats carry the clocks. When clocks are set back by less than STAMP_HOLD_MS, stamps stand
+ * still until the clocks have caught up. When stamps are ahead by more, the clocks of a majority
+ * were wrong and have been set right, and stamps step back once. A late heartbeat does not cause a
+ * step back, because its largest possible delay is known. Only people read stamps, so a step back
+ * does no harm.
  */
 #define STAMP_MAX_MS TXN_STAMP_MAX_MS
 
@@ -88,7 +88,7 @@ struct steady {
 /* Returns the wall clock; for a while after a jump, the time without that jump. */
 int64_t steady_read(struct steady *steady, uint64_t now_ms, int64_t wall_ms);
 
-/* Returns the valid stamp nearest to `wall_ms`; 0 means that the clock is not known. */
+/* Returns the nearest time from 0 to STAMP_MAX_MS; 0 also means that the clock is not known. */
 int64_t stamp_clamp(int64_t wall_ms);
 
 /* Returns the latest time that `needed` of the clocks have reached; sorts the clocks. An unknown

@@ -1,10 +1,10 @@
 /*
  * heartbeat.h - the payload of heartbeats: the status of a replica, by its own account.
  *
- * Learners send their status to the leader with each PONG, and the leader sends all of them with
- * each PING. So every replica knows the status and the last contact of every other replica, without
- * extra messages. On the wire a status carries the time since it was made, not the time at which it
- * was made, because clocks differ.
+ * A learner sends its status to the leader with ACK_NEWLEADER and each PONG, and the leader sends
+ * the status of every replica with each PING. So every replica knows the status and the last
+ * contact of every other replica, without extra messages. On the wire, the time since a status was
+ * made replaces `at_ms`, because clocks differ.
  */
 #ifndef SERVER_HEARTBEAT_H
 #define SERVER_HEARTBEAT_H
@@ -55,7 +55,7 @@ struct heartbeat {
     int64_t wall_ms;  /* The replica's wall clock; 0: not known. */
     uint64_t made_ms; /* When it was made, by its replica's monotonic clock; others echo this. */
     uint32_t late_ms; /* The heartbeat was made at most this many ms before `at_ms`. */
-    int64_t age_ms;   /* Age of the ensemble, as this replica knows it. */
+    int64_t age_ms;   /* Age of the ensemble, as the replica knows it. */
 
     /* maxTreeBytes of the replica (0: none). A leader adds the limit in force (0: none), and the
      * replica with that limit. See heartbeats_note_room. */
@@ -66,8 +66,8 @@ struct heartbeat {
     struct heartbeat_host host;
 };
 
-/* Returns the role; `voter` is from the configuration file. A voter that was admitted while it
- * observed counts as a follower, although it stays in the observer's dialogue. */
+/* Returns the role; `voter` is from the configuration file. A voter whose disk was admitted while
+ * the replica observed counts as a follower, although its zab state is still ZAB_OBSERVING. */
 enum replica_role replica_role_of(const struct zab_status *status, bool voter);
 const char *replica_role_name(enum replica_role role);
 

@@ -244,9 +244,10 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
 /* ---- Snapshots and other periodic work. ---- */
 
-/* Whether a snapshot is due. A log that has grown makes it due only while this replica serves, a
- * waiting learner also earlier: a leader may need that learner for the quorum without which it
- * cannot serve. A snapshot before serving is safe, because the applied state is committed. */
+/* Whether a snapshot is due. The size of the log makes a snapshot due only while this replica
+ * serves. A learner that waits for a snapshot makes one due even before this replica serves: a
+ * leader may need that learner for its quorum, and cannot serve without a quorum. A snapshot before
+ * serving is safe, because the applied state is committed. */
 static bool is_snapshot_due(const struct replica *replica)
 {
     bool by_size = replica->snapshot.records >= replica->snapshot.at_records ||

@@ -4,7 +4,7 @@
  * The simulator runs exactly this object code. Events of the protocol come in as zab_event, and
  * clients' requests through replica_request. Work for the host leaves as effects: zab's effects on
  * disk and peers, and the few of replica_effects. Requests are answered through their on_reply,
- * within a step. Core thread; the state is changed under the view's write lock.
+ * within the calls below. Core thread; the state is changed under the view's write lock.
  */
 #ifndef SERVER_REPLICA_H
 #define SERVER_REPLICA_H
@@ -26,7 +26,7 @@ struct replica_options {
     uint32_t requests_max;           /* Requests in flight. */
     uint64_t forward_bytes_max;      /* Leader: bytes of waiting requests of all learners. */
     uint64_t forward_peer_bytes_max; /* Leader: bytes of waiting requests of one learner. */
-    uint64_t forward_out_bytes_max;  /* Learner: bytes of its requests at the leader; more wait. */
+    uint64_t forward_out_bytes_max;  /* Learner: bytes of requests at the leader; others wait. */
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
     uint32_t reap_every_ms;          /* Leader: time between two scans for due work. */
@@ -75,7 +75,9 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
 /* Reports that the requested snapshot could not be written. */
 void replica_snapshot_failed(struct replica *replica);
 
-/* Refuses new requests and hands leadership over; true once no request is in flight. */
+/* Refuses new requests and hands leadership over. True once no request is in flight and this
+ * replica does not lead. A leader waits at most two ticks for a successor; a single voter waits
+ * only for its record of the age. */
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
 
 /* Returns when the next ZAB_EV_TICK is due, in monotonic ms. */

@@ -3,15 +3,16 @@
 
 /* ---- Changes for watches. ---- */
 
+/* Whether the state is whole: exactly that of its zxid, and with the digest that it must have. */
 static bool is_whole(const struct replica *replica)
 {
     return replica->tree.applied >= replica->tree.fuzzy_end && !replica->tree.end_unchecked &&
            !replica->tree.diverged;
 }
 
-/* Returns the changes for the window; NULL when there is no window or it is suspended: records
- * between the start and the end of a fuzzy snapshot may be in the state already, so their changes
- * are no history. */
+/* Returns the changes for the window; NULL when there is no window or it is suspended. Between the
+ * start and the end of a fuzzy snapshot it is suspended, because a record may be in the state
+ * already, and the changes found now are then not those that the record made at first. */
 static struct change_set *make_set(const struct replica *replica, struct logrec *rec,
                                    const struct state_changes *changes)
 {
@@ -90,7 +91,7 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     return make_set(replica, rec, &replica->tree.changes);
 }
 
-/* Returns the change of the znode whose data is the new configuration. */
+/* Returns the change of the znode that shows the configuration; NULL if it shows a newer one. */
 static struct change_set *config_set(const struct replica *replica, const struct state *state,
                                      struct logrec *rec)
 {
@@ -136,8 +137,8 @@ static void check_end(struct replica *replica, const struct state *state)
     }
 }
 
-/* Takes age and stamp of a whole state. The age never falls, so an age must not come from a state
- * that may still prove diverged. */
+/* Takes age and stamp of a whole state. The age never falls, so a wrong age could not be corrected:
+ * no age may come from a state that may still prove diverged. */
 static void note_times(struct replica *replica, const struct state *state)
 {
     if (is_whole(replica)) {

@@ -33,10 +33,11 @@ static struct heartbeat *heartbeat_of(struct replica *replica, uint32_t id)
 }
 
 /*
- * Returns how late a heartbeat may be. Each heartbeat returns the last status that its sender has
- * received from this replica, with the time for which the sender had it. The round trip without
- * that time is the longest possible time in transit. So a heartbeat that waited in a socket during
- * a pause, or behind a snapshot on a slow link, is not mistaken for a wrong clock.
+ * Returns the longest time for which a received heartbeat can have been in transit. The heartbeat
+ * echoes the last status that its sender has received from this replica, and tells how long ago the
+ * sender received that status. The round trip minus this time is the result. So if a heartbeat
+ * waited in a socket during a pause, or behind a snapshot on a slow link, it is known that the
+ * clock time in the heartbeat may be old, and the sender's clock is not mistaken for a wrong one.
  */
 static uint32_t late_of(const struct replica *replica, const struct heartbeat *heard, size_t count)
 {
@@ -53,8 +54,9 @@ static uint32_t late_of(const struct replica *replica, const struct heartbeat *h
     return (uint32_t)min_u64(late_ms, HEARTBEAT_LATE_UNKNOWN);
 }
 
-/* Takes the statuses in a heartbeat. The newest status of a replica counts, because a former leader
- * may have sent a newer one than the present leader, which has lost contact with the replica. */
+/* Takes the statuses in a heartbeat, and keeps for each replica the status that was made last. A
+ * heartbeat may bring an older status than the known one: its sender, the leader, may have lost
+ * contact with a replica whose newer status came through a former leader. */
 void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes)
 {
     struct heartbeat heard[ZAB_MEMBERS_MAX];
@@ -116,9 +118,9 @@ static void note_self(struct replica *replica)
     };
 }
 
-/* Returns the smallest maxTreeBytes of this leader and of the voters in step. A voter sends its
- * limit within a tick. The limits of observers and of replicas that are not in step are ignored: no
- * write waits for them. */
+/* Returns the smallest maxTreeBytes of this leader and of the voters in step. The limit of each
+ * voter in step is known, because its ACK_NEWLEADER carries a heartbeat. The limits of observers
+ * and of replicas that are not in step are ignored: no write waits for these replicas. */
 static struct prep_room smallest_room(const struct replica *replica)
 {
     struct prep_room room = {.bytes_max = replica->options.tree_bytes_max};

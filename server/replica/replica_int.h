@@ -2,8 +2,8 @@
  * replica_int.h - the private state of a replica, shared by replica*.c only.
  *
  * Each request has exactly one stage (enum request_stage) and is in the one list of all requests in
- * order of arrival, so that retries keep that order. Members are grouped by the file that writes
- * them.
+ * order of arrival, so that retries keep that order. Members are grouped by the file that uses
+ * them most.
  */
 #ifndef SERVER_REPLICA_INT_H
 #define SERVER_REPLICA_INT_H
@@ -27,15 +27,15 @@ enum {
     FORWARD_COST = 64,      /* Bytes counted for each forward, besides those of its message. */
     REAP_MAX = 1000,        /* Znodes reaped at a time. */
     FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
-    KEEP_FIRST_MS = 10000,  /* A new leader first writes the age to the log after this time. */
+    KEEP_FIRST_MS = 10000,  /* A new leader logs the age after this idle time at the latest. */
     REPORT_NUMBER = 0,      /* Marks a report of sessions, in place of a request's number. */
     REPORT_IDS_MAX = 65536, /* Sessions in one part of a report. */
-    ASIDE_GRACE_MS = 1000,  /* Time for requests in flight when the log begins to wait. */
-    DRAIN_IDLE_MS = 100,    /* A draining leader writes the age after this idle time. */
+    ASIDE_GRACE_MS = 1000,  /* Requests in flight are given up once the log waits this long. */
+    DRAIN_IDLE_MS = 100,    /* A draining leader logs the age if the logged age lags by this. */
     FIFOS = 4096,           /* Size of the FIFO table; FIFOs that share an entry act as one. */
 };
 
-/* The value of op_request.stage; 0: no stage, the request is about to be answered. */
+/* The value of op_request.stage; 0: no stage, the request is being dispatched or answered. */
 enum request_stage {
     REQUEST_QUEUED = 1, /* Waits for a leader, or for room in the pipeline. */
     REQUEST_FORWARDED,  /* Sent to the leader of `wait_epoch`. */
@@ -66,7 +66,7 @@ struct deferred_reply {
 /* A learner's request. While the request waits for room, the struct owns `bytes`. */
 struct forward {
     uint32_t peer;
-    uint32_t dialogue; /* Dialogue that brought the request; the request ends with it. */
+    uint32_t dialogue; /* Dialogue with the learner (zab/README.md); the request ends with it. */
     uint64_t request;
     struct slice bytes;
     struct list node;
@@ -111,15 +111,15 @@ struct replica_learners {
 struct replica_tree {
     zxid_t applied;
     zxid_t fuzzy_end;    /* Effects up to this zxid may be in the state already. */
-    bool end_unchecked;  /* The end of a received snapshot has not been reached. */
+    bool end_unchecked;  /* `end_digest` is still to be compared, at `fuzzy_end`. */
     uint64_t end_digest; /* Digest that the state must have at the snapshot's end. */
     bool diverged;       /* The digest is not `end_digest`: no answer may come from this state. */
     uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
                             requests up to this number. */
-    uint32_t loading;    /* Requested states that are not yet in place. */
+    uint32_t loading;    /* Snapshots that the host is still loading (ZAB_FX_RESTORE). */
     bool readable;       /* The replica has served since the state was loaded. */
-    bool window_broken;  /* Another state is being loaded, or is in place but not whole yet, or
-                            the state is not readable. */
+    bool window_broken;  /* The window is suspended: another state is being loaded or is not
+                            whole yet, or this replica is quarantined. */
     struct state_changes changes; /* Changes of the record being applied. */
 };
 
@@ -172,7 +172,7 @@ struct replica {
     uint64_t now_ms;
     int64_t wall_ms;
     struct zab_status status; /* Status as of the last step. */
-    struct zab_effects inner; /* Effects of the protocol, before this replica takes its part. */
+    struct zab_effects inner; /* Effects of the protocol that take_effects has still to take. */
     struct buf txn;           /* Scratch. */
 
     struct replica_requests requests;
@@ -191,11 +191,11 @@ struct replica {
     struct {
         bool on;
         uint64_t since_ms;
-        zxid_t age_zxid; /* Zxid of the transaction that keeps the age; 0: none. */
+        zxid_t age_zxid; /* Transaction that wrote the age to the log; 0: none. */
     } drain;
 
     struct {
-        zxid_t low_since; /* First zxid prepared since a quorum's disks are low; 0: none. */
+        zxid_t low_since; /* First zxid prepared while a quorum's disks are nearly full; 0: none. */
         uint64_t reap_ms; /* Time of the next scan for due work. */
     } leader;
 
@@ -336,7 +336,7 @@ void replica_update_readable(struct replica *replica);
 /* Sets age and stamp of a transaction that is proposed now. */
 void lead_times(struct replica *replica, struct txn_header *header);
 
-/* Updates the age when the role, or the applied zxid, may have changed. */
+/* Passes the present epoch and role to the age (age_turn). */
 void times_turn(struct replica *replica);
 int64_t times_age(const struct replica *replica); /* The age now, as far as this replica knows. */
 void times_of_config(struct replica *replica, const struct zab_config *config);

@@ -60,8 +60,8 @@ static bool is_deferred_reply(const struct op_request *request)
     return request->result.err != ERR_OK || request->result.replayed;
 }
 
-/* Whether the zxid is applied. A state loaded from a fuzzy snapshot is not the state of any zxid
- * before the end of the snapshot. */
+/* Whether the zxid is applied. While the log has not reached the end of a fuzzy snapshot, the state
+ * is not that of any zxid. */
 static bool is_applied(const struct replica *replica, zxid_t zxid)
 {
     return zxid <= replica->tree.applied && replica->tree.applied >= replica->tree.fuzzy_end;
@@ -409,7 +409,7 @@ void requests_delivered(struct replica *replica, const struct state *state,
     struct op_request *request = request_by_id(replica, header->request);
 
     if (!request) {
-        return; /* Its deadline has passed; it was answered with OUTCOME_UNKNOWN. */
+        return; /* It was answered with OUTCOME_UNKNOWN before, for example at its deadline. */
     }
     fifo_note_done(replica, request);
     request->result.err = ERR_OK;

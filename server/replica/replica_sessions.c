@@ -236,8 +236,9 @@ void sessions_turn(struct replica *replica)
 {
     if (expiry_stands(replica->sessions.expiry) && replica->sessions.renew_token == 0) {
         /* Another leader may have been elected during the pause: a quorum round must confirm that
-         * this replica still leads. */
-        replica->sessions.renew_token = ++replica->requests.seq; /* The round may end at once. */
+         * this replica still leads. The token is set first, because with one voter the round ends
+         * within the call. */
+        replica->sessions.renew_token = ++replica->requests.seq;
         if (zab_confirm(replica->zab, replica->sessions.renew_token, &replica->inner) != ERR_OK) {
             replica->sessions.renew_token = 0;
         }

@@ -118,8 +118,9 @@ static struct reached reached(struct replica *replica)
                             .most_ms = stamp_reached(most_ms, voters, voters / 2 + 1)};
 }
 
-/* Forgets the clocks of silent voters. Even a connected voter may send no heartbeats for long,
- * because it has no leader. A pause of this process does not count as silence of the voters. */
+/* Forgets the clocks of silent voters. A connected voter may be silent as well, because a voter
+ * without a leader sends no heartbeats. A pause of this process does not count as silence of the
+ * voters. */
 static void forget_silent(struct replica *replica)
 {
     if (replica->now_ms - replica->clock.compared_ms > replica->options.zab.limits.tick_ms) {

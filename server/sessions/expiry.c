@@ -226,9 +226,10 @@ static bool is_far_behind(const struct expiry *expiry, const struct member *memb
            (uint64_t)EXPIRY_BEHIND_REPORTS * expiry->report_ms;
 }
 
-/* Adds a member that is not known or was lost. A new member covers all time up to now, because it
- * has served no client before. A member that is lost because its reports are far behind joins again
- * only with a report that is not far behind. */
+/* Adds a member that is not known or was lost. The member starts with all time up to now covered:
+ * a new member has served no client yet, and lose() has accounted for the time before a loss. A
+ * member that is lost because its reports are far behind joins again only with a report that is not
+ * far behind. */
 void expiry_joined(struct expiry *expiry, uint32_t member_id)
 {
     const struct member *known = find_member(expiry, member_id);
@@ -245,8 +246,8 @@ uint64_t expiry_mark(const struct expiry *expiry)
     return expiry->clock_ms + 1;
 }
 
-/* Takes a report. A replica that reports is in step; its mark tells the time that the report
- * covers. */
+/* Takes a report. A replica that reports is in step. The report covers the time up to the mark that
+ * it names. */
 void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
 {
     if (!expiry->on || mark > expiry_mark(expiry)) {

@@ -46,9 +46,9 @@ bool expiry_is_on(const struct expiry *expiry);
  * report interval. */
 void expiry_turn(struct expiry *expiry, uint64_t now_ms);
 
-/* Whether no session expires because the process was paused for more than two report intervals.
- * Sessions expire again after a quorum round has confirmed that this replica still leads
- * (expiry_renewed), and one report interval has passed since the pause. */
+/* Whether expiry waits for expiry_renewed, because the process was paused for more than two report
+ * intervals. expiry_renewed notes that a quorum round has confirmed that this replica still leads.
+ * After that, sessions expire again once one report interval has passed since the pause. */
 bool expiry_stands(const struct expiry *expiry);
 void expiry_renewed(struct expiry *expiry);
 

@@ -18,8 +18,7 @@ struct touch_set;
 struct touch_set *touch_set_new(size_t ids_max);
 void touch_set_free(struct touch_set *set); /* Accepts NULL. */
 
-/* Adds a session. Any thread. Returns false when the set is full: the touch is lost, and the caller
- * counts it. */
+/* Adds a session. Any thread. Returns false when the set is full: the touch is lost. */
 bool touch_add(struct touch_set *set, uint64_t session);
 
 /* Returns the number of touches since the start, repeated ones included. Any thread. */

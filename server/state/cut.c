@@ -96,7 +96,7 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
 }
 
 /* Whether the znode is unchanged since the cut. A change of data or children sets mzxid or pzxid
- * above the zxid of the cut. A change of the ACL sets neither, but the znode is then saved already.
+ * above the zxid of the cut. A change of the ACL sets neither, but the znode was saved before it.
  */
 static bool is_as_it_was(const struct state_cut *cut, const struct znode *node)
 {

@@ -21,7 +21,7 @@
 enum state_cut_fate {
     STATE_CUT_GOOD,
     STATE_CUT_OVERRUN, /* Changes ahead of the reader exceed what may be saved. */
-    STATE_CUT_LOST     /* Another state has replaced the state of the cut. */
+    STATE_CUT_LOST     /* The state of the cut was replaced, or must not be read any more. */
 };
 
 /* A znode at the zxid of the cut. */

@@ -125,7 +125,7 @@ void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
 {
-    /* The new ACL is referenced first, because both may be the same list. */
+    /* The new ACL is referenced first, so that a list that is old and new keeps a user. */
     acls_ref(&state->acls, acl);
     acls_unref(&state->acls, node->acl);
     node->acl = acl;

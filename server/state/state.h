@@ -53,7 +53,7 @@ struct stat_view {
     uint32_t num_children;
 };
 
-/* Returns the cversion. Each child that was created and is not there now was deleted. */
+/* Returns the cversion: creates plus deletes, and the deletes are creates minus num_children. */
 static inline int32_t stat_cversion(uint32_t creates, uint32_t num_children)
 {
     return (int32_t)(2 * creates - num_children);
@@ -144,8 +144,10 @@ const struct znode *znode_child(const struct znode *parent, struct slice name);
  * first), then each next one; NULL at the end. */
 const struct znode *znode_first_child(const struct znode *parent, struct slice after);
 const struct znode *znode_next(const struct znode *child);
+
 const struct znode *znode_parent(const struct znode *node);
 struct slice znode_name(const struct znode *node);
+
 /* Return a later znode in depth-first order; NULL at the end. state_after returns the first znode
  * after `path`, which need not exist. znode_skip returns the next znode that is not below `node`.
  */
@@ -161,8 +163,8 @@ uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: ope
 /* Returns the number of levels below the root. */
 uint32_t znode_depth(const struct znode *node);
 
-/* Return the encoded list at an index; NULL or empty for 0. They take no reference: a list that no
- * znode has any more is valid until the next state_apply. */
+/* Return the encoded ACL at an index; NULL or empty for 0. The caller gets no reference: an ACL
+ * that no znode has any more is valid until the next state_apply. */
 struct blob *state_acl_blob(const struct state *state, uint32_t acl);
 struct slice state_acl(const struct state *state, uint32_t acl);
 

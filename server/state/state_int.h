@@ -2,8 +2,9 @@
  * state_int.h - the inside of the state, shared by the files of this folder.
  *
  * Every change of a field of a znode stands between state_sum_out and state_sum_in, which keep the
- * digest. Every znode that joins or leaves the tree passes state_link or state_unlink, which keep
- * counts and indexes: TTL and container znodes, ephemerals, users of ACLs, quotas.
+ * digest. Every znode that joins or leaves the tree passes state_link, state_unlink or
+ * state_drop_below, which keep counts and indexes: TTL and container znodes, ephemerals, users of
+ * ACLs, quotas.
  */
 #ifndef SERVER_STATE_STATE_INT_H
 #define SERVER_STATE_STATE_INT_H
@@ -19,8 +20,8 @@
 #include "server/state/path.h"
 #include "server/state/state.h"
 
-/* ---- Znodes as linked memory (tree.c). There is no table of paths: a look-up walks from the root,
- * so a znode does not store its path. In the digest a running hash stands for the path. ---- */
+/* ---- Znodes as linked memory (tree.c). There is no table of paths, and a znode does not store its
+ * path: a look-up walks from the root. In the digest, path_hash stands for the path. ---- */
 
 struct znode {
     struct avl_node sibling; /* Entry in the parent's `children`. */
@@ -124,8 +125,8 @@ struct blob *acls_blob(const struct acls *acls, uint32_t index);
 uint64_t acls_hash(const struct acls *acls, uint32_t index);
 
 /* ---- Open sessions, and the ephemerals of each owner (session.c). A fuzzy snapshot may hold an
- * ephemeral without its session, or a session without its ephemeral. So an owner has an entry here
- * while it has a session or an ephemeral. Only an open session is visible, hashed and scanned. ----
+ * ephemeral without its session, or a session without its ephemeral. So a session has an entry here
+ * while it is open or owns an ephemeral. Only an open session is visible, hashed and scanned. ----
  */
 
 struct session {
@@ -200,9 +201,9 @@ void remember_insert(struct state *state, struct remembered *take_entry);
 /* Removes an entry; the caller owns it, for mem_free or remember_insert. */
 void remember_remove(struct state *state, struct remembered *entry);
 
-/* ---- Usage at and below the paths that have a limits znode (quota.c). Each znode has a running
- * hash of its path anyway. A quota is found by this hash and then compared by path. So a plain
- * znode needs no field for quotas, and without quotas there is no work. ---- */
+/* ---- Usage at and below the paths that have a limits znode (quota.c). Each znode has a
+ * path_hash anyway. A quota is found by this hash and then compared by path. So no znode needs a
+ * field for quotas, and without quotas there is no work. ---- */
 
 struct quota {
     struct state_quota shown;
@@ -221,8 +222,8 @@ struct quotas {
 
 void quotas_release(struct quotas *quotas);
 
-/* Update the usage when a znode with its data was linked, is about to be unlinked, or had `old_len`
- * bytes of data before. The znode and its parents are linked during the call. */
+/* Update the usage: `node` was linked, is about to be unlinked, or has new data in place of
+ * `old_len` bytes. The znode and its parents are linked during the call. */
 void quota_joined(struct state *state, const struct znode *node);
 void quota_leaving(struct state *state, const struct znode *node);
 void quota_resized(struct state *state, const struct znode *node, uint64_t old_len);
@@ -305,7 +306,7 @@ void changes_clear(struct state_changes *changes);
 void state_sum_out(struct state *state, const struct znode *node);
 void state_sum_in(struct state *state, const struct znode *node);
 
-/* Links a childless znode with all its fields. The caller updates the digest for the parent. */
+/* Links a childless znode whose fields are set. The caller updates the digest for the parent. */
 void state_link(struct state *state, struct znode *parent, struct znode *node);
 
 /* Unlinks a childless znode, which the caller then owns. The caller updates the digest for the

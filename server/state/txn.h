@@ -28,7 +28,7 @@ enum {
     TXN_FROM_MAX = 128,       /* Bytes of a client's address and identity. */
     TXN_SCOPE_MAX = 2048,     /* Bytes of the scope of an idempotency key. */
     TXN_KEY_MAX = 256,        /* Bytes of the key itself. */
-    TXN_FINGERPRINT_LEN = 16, /* Bytes of the hash of the request with the key. */
+    TXN_FINGERPRINT_LEN = 16, /* Bytes of the hash of the request that has the key. */
     TXN_RESULT_MAX = 16 << 20 /* Bytes of a remembered result. */
 };
 

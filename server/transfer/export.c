@@ -108,8 +108,7 @@ static size_t take(struct export *export, const struct state_cut_znode *znode)
 {
     bool open = znode->acl == NULL || acl_allows(blob_slice(znode->acl), &export->who, ACL_READ);
 
-    /* Quotas and configuration belong to the ensemble, so they are exported only from their own
-     * path. */
+    /* Quotas and configuration belong to the ensemble, so an export of "/" omits /zookeeper. */
     if (export->cut.top.len == 1 && slice_eq(znode->path, slice_str("/zookeeper"))) {
         state_cut_prune(&export->cut);
     } else if (!open) {

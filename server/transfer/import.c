@@ -350,7 +350,7 @@ static bool take_whole(struct import *import, struct slice text)
     return take_line(import, text);
 }
 
-/* Keeps the bytes after the last newline. */
+/* Appends bytes to the incomplete line. */
 static void keep_partial(struct import *import, struct slice text)
 {
     if (!buf_append_slice(&import->partial, text)) {

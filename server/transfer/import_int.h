@@ -1,4 +1,4 @@
-/* import_int.h - a batch on its way, shared by the files of the import. */
+/* import_int.h - the inside of an import, shared by the files of the import. */
 #ifndef SERVER_IMPORT_INT_H
 #define SERVER_IMPORT_INT_H
 

@@ -1,6 +1,6 @@
 /* Decides what each line of a batch creates, sets or skips, by the state of this replica. When
- * another client creates or deletes such a znode meanwhile, the leader refuses the batch, and the
- * batch is planned again. */
+ * another client creates or deletes a znode of the batch meanwhile, the leader refuses the batch,
+ * and the batch is planned again. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "server/op/acl.h"
