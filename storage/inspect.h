@@ -55,11 +55,12 @@ struct inspect_visitor {
     void (*record)(void *arg, const struct inspect_batch *batch,
                    const struct walfmt_record *record);
     void (*snapshot)(void *arg, const struct inspect_snapshot *snapshot);
-    void (*other)(void *arg, const char *file); /* Temporary and unknown files. */
+    void (*other)(void *arg, const char *file); /* Next files, temporary and unknown files. */
 };
 
 /* Visits slots, segments in order with their batches and records, snapshots, and the other files.
- * Uses only the vfs and record_bytes_max of `options`. ERR_IO: the directory cannot be listed. */
+ * Only the vfs and record_bytes_max of `options` affect the result, but segment_bytes must be
+ * valid. ERR_IO: the directory cannot be listed. ERR_FULL: it has more than NAMES_MAX names. */
 enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor);
 
 #endif

@@ -14,8 +14,8 @@ enum {
 };
 
 /* Returns the checksum of a slot. The head is: magic, version, kind, length, sequence, checksum,
- * zero. The checksum covers the rest of the slot and the slot's index, so that slot 0 copied over
- * slot 1 does not verify. */
+ * zero. The checksum covers the other words of the head, the payload and the slot's index, so that
+ * slot 0 copied over slot 1 does not verify. */
 static uint32_t slot_crc(const uint8_t *slot, unsigned index, uint32_t len)
 {
     uint8_t seed[4];

@@ -42,7 +42,7 @@ struct snapfile_writer {
 };
 
 /* Makes the file and replaces a file of the same name. On error nothing stays open.
- * `record_bytes_max` bounds the blocks. ERR_NO_SPACE, ERR_IO. */
+ * `record_bytes_max` bounds the blocks. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err snapfile_create(struct snapfile_writer *writer, const struct vfs *vfs, const char *name,
                          uint32_t record_bytes_max);
 enum err snapfile_put_head(struct snapfile_writer *writer, const struct snapfile_info *info,

@@ -47,8 +47,8 @@ void store_close(struct store *store, bool clean)
     ASSERT(!store->writer);
     if (may_mark) {
         MUTEX_HOLD(&store->wal.files_mutex);
-        /* An error is harmless: without the mark the next opening may take damage at the tail for a
-         * torn write, as after a crash. */
+        /* An error is no worse than a crash: without the mark the next opening may take damage at
+         * the tail for a torn write. */
         (void)wal_mark_clean(&store->wal, true);
     }
     store_free(store);

@@ -2,12 +2,13 @@
  * store.h - one replica's directory: identity, promise, quarantine mark, write-ahead log and
  * snapshots. Other folders use storage through this header alone.
  *
- * Opening never changes damaged files: it reports the damage. All changes go through store_run in
- * the order of the protocol's effects, so that the order on disk is the order of the protocol's
- * decisions.
+ * An opening that ends with the verdict STORE_DAMAGED has changed no file. The protocol's changes
+ * go through store_run in the order in which the protocol decided them, and become durable in this
+ * order.
  *
  * Threads: the owner opens and closes while no other thread runs. Only the log thread calls
- * store_run. Meanwhile any one worker thread may call store_read and store_snap_*.
+ * store_run, and only one worker thread calls store_preallocate and makes snapshots. Each function
+ * that other threads may call says so.
  */
 #ifndef STORAGE_STORE_H
 #define STORAGE_STORE_H
@@ -19,11 +20,11 @@
 enum {
     STORE_CLUSTER_LEN = 16,
     STORE_REASON_MAX = 240,
-    STORE_GENESIS_MAX = 3072, /* Bytes of a founding configuration. */
+    STORE_GENESIS_MAX = 3072, /* Bytes of store_identity.genesis. */
     /* Files open at a time, besides snapshots on their way to learners: four small records, the
-     * ends of the live and the staged log, the next segment, a snapshot being received, a snapshot
-     * being written, a snapshot that each of two threads reads back, two segments that each of two
-     * threads reads. The number does not grow with the log. */
+     * last segments of the live and the staged log, the next segment, a snapshot being received, a
+     * snapshot being written, and for each of two threads one snapshot and two segments that the
+     * thread reads. The number does not grow with the log. */
     STORE_FILES_MAX = 16,
 };
 
@@ -118,11 +119,11 @@ enum store_op_type {
     STORE_RESET,        /* Forget log and snapshots; an empty log starts. Used before a refill. */
     STORE_SNAP_BEGIN,   /* Start to receive a snapshot; an unfinished earlier one is dropped. From
                            here to INSTALL, APPENDs go to the log that belongs to the new snapshot
-                           (they follow its start); the old log and snapshots stay as they are. */
+                           (from its start on); the old log and snapshots stay as they are. */
     STORE_SNAP_CHUNK,   /* The next piece of the snapshot. */
     STORE_SNAP_INSTALL, /* Verify the snapshot, then put it and its log in place by one atomic
-                           switch. Before the switch a crash, TRUNCATE, RESET, BEGIN or ABORT leaves
-                           the old state. */
+                           switch. Before the switch a crash, TRUNCATE, RESET, BEGIN or ABORT drops
+                           what was received. */
     STORE_SNAP_ABORT,   /* Drop what STORE_SNAP_BEGIN started, if anything. */
 };
 
@@ -163,8 +164,9 @@ void store_keep(struct store *store, zxid_t zxid);
 
 /* Zero-fills the next segment if it does not exist; the worker thread calls this after each
  * rotation. When there is no space, log that is kept for learners is purged and the attempt
- * repeated. Log that no learner needs any more is purged in any case. ERR_NO_SPACE is expected:
- * store_is_low is true until a call succeeds. ERR_NO_FILES is expected as well. */
+ * repeated. When there is space, log that was kept for learners is purged once no learner needs it.
+ * ERR_NO_SPACE is expected: store_is_low is true until a call succeeds. ERR_NO_FILES is expected as
+ * well. */
 enum err store_preallocate(struct store *store);
 
 /* True while there is no next segment because the disk is full: the space left in the current
@@ -221,7 +223,7 @@ struct store_snap_reader;
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info);
 
-/* True while store_snap_open() would open the file that `info` describes. Any one thread. */
+/* True while store_snap_open() would open the file that `info` describes. Any thread. */
 bool store_snap_is_newest(struct store *store, const struct store_snap_info *info);
 
 /* Returns the configuration under which the snapshot was taken. It points into the reader. */
@@ -237,11 +239,11 @@ enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_blo
  * is open. */
 enum err store_snap_discard(struct store *store, struct store_report *report);
 
-/* Notes that all of the snapshot was read and verifies. Any one thread. */
+/* Notes that all of the snapshot was read and verifies. Any thread. */
 void store_snap_checked(struct store *store, const struct store_snap_info *info);
 
 /* Notes that the snapshot does not verify: it is not used again, and the next purge removes it. Any
- * one thread. */
+ * thread. */
 void store_snap_condemn(struct store *store, const struct store_snap_info *info);
 
 /* Reads raw bytes of the file, to send them to a learner. A short count means the end of the file.

@@ -1,7 +1,7 @@
 #include "storage/store_int.h"
 
-/* Makes the small records and an empty log, unless an earlier attempt that ran out of space has
- * made them. */
+/* Makes the small records and an empty log, unless an earlier attempt has made them and then had no
+ * descriptor for the identity. */
 static enum err format_log(struct store *store, const struct store_identity *identity)
 {
     struct wal *wal = &store->wal;
@@ -28,7 +28,7 @@ static enum err format_log(struct store *store, const struct store_identity *ide
     return err == ERR_OK ? wal_stage_switch(wal) : err;
 }
 
-/* Makes the first identity. Everything else is made before it: a directory with an identity is
+/* Makes the first identity. All other files are made before it, so a directory with an identity is
  * complete. */
 static enum err format(struct store *store, const struct store_identity *identity)
 {

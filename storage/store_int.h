@@ -101,14 +101,15 @@ enum err store_recover(struct store *store, struct store_report *report);
 
 /* ---- store_tidy.c ---- */
 
-/* Unlinks the files that no manifest, log or set of snapshots knows. */
+/* Unlinks temporary files, and the segments, next files and snapshots that do not belong to the log
+ * or to the set of snapshots. */
 enum err leftovers_remove(struct store *store, const struct names *names);
 
 /* Removes every file of earlier histories and resets the figures, after a switch to a new history.
  * The caller holds files_mutex. */
 enum err restart_tidy(struct store *store);
 
-/* Makes a new manifest, which names no existing file, if the old one is damaged. The caller holds
+/* If the manifest's file is missing, makes a manifest that names no existing file. The caller holds
  * files_mutex. */
 enum err manifest_ensure(struct store *store);
 
@@ -158,8 +159,8 @@ void snaps_report(struct store *store, struct store_report *report);
 
 /* Purges: keeps the newest snapshots that verify and the log after the oldest of them. A file that
  * cannot be removed is counted and never used again, and the next purge tries again. `may_keep`
- * false: the disk is full, and log that learners need is purged as well. An error comes from a
- * sync; after it the process must end. Worker thread, without any mutex. */
+ * false: the disk is full, and log that learners need is purged as well. After an error the
+ * process must end. Worker thread, without any mutex. */
 enum err snaps_purge(struct store *store, bool may_keep);
 
 /* Whether the last purge has kept log that no learner needs any more. Worker thread. */

@@ -1,7 +1,7 @@
 /*
  * A snapshot from a leader and the log that follows the snapshot's start. Both are stored beside
- * the old state, under the names of the next history, until one write of the manifest switches to
- * them.
+ * the old state: the snapshot under a temporary name until the install, the log under the number of
+ * the next history. One write of the manifest switches to them.
  */
 #include "storage/store_int.h"
 
@@ -171,8 +171,8 @@ static enum err check_coverage(struct wal *wal, const struct snapfile_info *info
     return err == ERR_OK && chain == info->end_chain ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Reads back from the disk all that was received. ERR_CORRUPT, ERR_NO_SPACE: the snapshot is
- * refused. ERR_NO_FILES: nothing has changed. */
+/* Reads the received snapshot back from the disk and compares it with the staged log. ERR_CORRUPT,
+ * ERR_NO_SPACE: the snapshot is refused. ERR_NO_FILES: nothing has changed. */
 static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
     enum err err = store->recv.refused;

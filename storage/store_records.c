@@ -5,7 +5,7 @@
 
 #define IDENTITY(form, member) WIRE_FIELD(WIRE_##form, struct store_identity, member)
 
-/* The fields before the founding configuration. */
+/* All fields except `genesis`, which is written after them with its length. */
 static const struct wire_field identity_fields[] = {
     IDENTITY(RAW, cluster),        IDENTITY(INT, member_id), IDENTITY(INT, incarnation),
     IDENTITY(BOOL, bootstrapping), {.form = WIRE_END},
@@ -216,8 +216,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* Sets the mark (`reason`) or clears it (NULL). If the mark's file is missing, the file is made: a
- * missing file is damage, and damage needs the mark. */
+/* Sets the mark (`reason`) or clears it (NULL). Makes the mark's file if it is missing: an opening
+ * reports the missing file as damage, and after damage the replica must be able to set the mark. */
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);
@@ -238,7 +238,7 @@ enum err record_identity(struct store *store, const struct store_identity *ident
 {
     struct buf bytes;
 
-    /* A new incarnation is a new disk: it begins with an empty directory. */
+    /* Incarnation and member never change. The first identity is written after the log is made. */
     ASSERT(store->has_identity ? store->identity.incarnation == identity->incarnation &&
                                      store->identity.member_id == identity->member_id
                                : store->wal.is_open);

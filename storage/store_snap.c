@@ -73,8 +73,8 @@ void store_snap_abort(struct store_snap_writer *take_writer)
     (void)vfs->ops->unlink(vfs->ctx, NAME_SNAP_LOCAL);
 }
 
-/* Checks that the log of the snapshot is still there. ERR_CLOSED: that log has been replaced.
- * ERR_NO_FILES. */
+/* Checks that the log still has the records of which the snapshot was made. ERR_CLOSED: it does
+ * not, or cannot be read. ERR_NO_FILES. */
 static enum err check_history(struct store *store, const struct store_snap_writer *writer)
 {
     struct wal *wal = &store->wal;
@@ -187,7 +187,7 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
         name_snap(name, store->wal.manifest.history, newest->info.shown.start);
         err = snapfile_open(&reader->file, &store->options.vfs, name,
                             store->options.record_bytes_max, newest->is_checked);
-        /* The file was there a moment ago, so a missing file is damage. */
+        /* The set lists the file, so a missing file is damage. */
         err = err == ERR_MISSING ? ERR_CORRUPT : err;
         *ret_info = err == ERR_OK ? reader->file.info.shown : newest->info.shown;
         ret_info->history = store->wal.manifest.history;

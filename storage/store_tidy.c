@@ -1,5 +1,5 @@
-/* Removes files that no manifest, log or set of snapshots knows. Makes a new manifest if the old
- * one is damaged. */
+/* Removes files that belong neither to the log nor to the set of snapshots. Makes a new manifest if
+ * the manifest's file is missing. */
 #include "storage/store_int.h"
 
 static bool is_in_log(const struct wal *wal, const struct name *name)

@@ -170,7 +170,7 @@ void wal_log_release(struct wal *wal, struct wal_log *log);
 struct wal_spot {
     size_t segment; /* Index of the segment in which the log would be cut. */
     size_t keep;    /* Number of this segment's batches that end at or before the zxid. */
-    bool is_inside; /* The zxid may lie inside the first batch that is not kept. */
+    bool is_inside; /* The first batch that is not kept begins at or before the zxid. */
 };
 
 /* Finds the place of `zxid`. ERR_MISSING when `zxid` is not between base and last. The caller holds
@@ -244,8 +244,8 @@ struct wal_found {
 bool report_damage(struct store_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Reads the log that wal->manifest names and builds the index. ERR_IO when the directory or a file
- * cannot be opened. Damage is not an error: the verdict and the report state it, and the log is not
+/* Reads the log that wal->manifest names and builds the index. ERR_IO, ERR_NO_FILES: a file cannot
+ * be opened. Damage is not an error: the verdict and the report state it, and the log is not
  * open. */
 enum err wal_recover(struct wal *wal, const struct names *names, struct store_report *report,
                      struct wal_found *ret_found);
@@ -287,7 +287,7 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
                   struct logrec **ret_recs, size_t *ret_count);
 
 /* Returns the chain value at `zxid`. ERR_MISSING when `zxid` is not in the log; ERR_CORRUPT,
- * ERR_IO. */
+ * ERR_IO, ERR_NO_FILES. */
 enum err wal_chain_at(struct wal *wal, zxid_t zxid, uint64_t *ret_chain);
 enum err wal_chain_in(struct wal *wal, const struct wal_log *log, zxid_t zxid, uint64_t *ret_chain);
 

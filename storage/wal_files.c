@@ -47,7 +47,7 @@ void wal_next_release(struct wal *wal)
     wal->next_count = 0;
 }
 
-/* Makes one more next file, filled with zeros. When the disk is full no file is left. */
+/* Makes one more next file, filled with zeros. If the disk gets full, tries to remove the file. */
 static enum err next_make(struct wal *wal, uint64_t bytes)
 {
     const struct vfs *vfs = vfs_of(wal);
@@ -108,8 +108,8 @@ enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
     if (err == ERR_NO_SPACE) {
         PROBE("storage.no_space_for_segment");
     }
-    /* `is_low` is updated also when a file of this size existed already: the attempt that failed
-     * before may have been to make this file longer. */
+    /* Updates `is_low` also if the file was long enough: an earlier attempt to make it longer may
+     * have failed and set `is_low`. */
     if (ahead == 0 && (err == ERR_OK || err == ERR_NO_SPACE)) {
         atomic_store(&wal->is_low, err == ERR_NO_SPACE);
     }

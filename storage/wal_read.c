@@ -255,8 +255,8 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
 }
 
 /* Looks `zxid` up in the index. Returns true when the index alone has the chain value. Else
- * `ret_found` names the batch that may hold `zxid`, with a reference to its segment, which is NULL
- * if there is no such batch. */
+ * `ret_found` names the batch that may hold `zxid`, with a reference to its segment. If there is no
+ * such batch, ret_found->segment is NULL. */
 static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t zxid,
                              uint64_t *ret_chain, struct found *ret_found)
 {

@@ -24,8 +24,8 @@ enum {
 };
 
 /* First block of a segment. The header names an older segment and the place at which the log leaves
- * that segment and continues here. What the older segment holds behind that place is thereby cut
- * off (truncation). */
+ * that segment and continues here. So the header cuts off the bytes of the older segment behind
+ * that place (truncation). */
 struct walfmt_header {
     uint8_t cluster[STORE_CLUSTER_LEN];
     uint32_t member_id;
@@ -53,7 +53,7 @@ struct walfmt_place {
 struct walfmt_batch {
     uint32_t len;        /* Bytes of all records. */
     uint32_t count;      /* Number of records. */
-    zxid_t durable_upto; /* End of the log before this batch; all up to it was synced. */
+    zxid_t durable_upto; /* Last zxid before this batch; the log up to it was synced. */
     uint64_t chain;      /* Chain value at `durable_upto`. */
     zxid_t committed;    /* Commit watermark that the writer knew. */
 };
@@ -76,7 +76,7 @@ void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BL
 /* Verifies and decodes a header. ERR_CORRUPT. */
 enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header *ret_header);
 
-/* Returns the bytes in the file of a batch with `raw_len` bytes of content (head and records). */
+/* Returns the size in the file of a batch whose content (head and records) has `raw_len` bytes. */
 uint64_t walfmt_framed_len(uint64_t raw_len);
 
 /* Functions that write a batch: begin, any number of records, end, then walfmt_frame. `raw` holds
@@ -95,7 +95,7 @@ enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_
                                        const uint8_t sector[VFS_SECTOR]);
 
 /* Moves the contents of the sectors together, to the front of `framed`. Returns false unless each
- * sector is good. `first` is the index of the first sector in the batch. */
+ * sector is good. `first`: index, within the batch, of the first sector in `framed`. */
 bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *framed,
                     size_t sectors);
 

@@ -334,8 +334,8 @@ static void put_new(struct buf *out, const struct acl_entry *entry)
     acl_put(out, entry);
 }
 
-/* Adds one entry for each identity of the caller, for which `auth` stands. Returns false when the
- * caller has no identity. */
+/* Adds the entries for which the scheme `auth` stands: one for each identity of the caller. Returns
+ * false when the caller has no identity. */
 static bool put_caller(struct buf *out, const struct op_principal *who, uint32_t perms)
 {
     const struct auth *auth = who->auth;

@@ -4,7 +4,7 @@
  * An ACL is a run of entries: perms u8, scheme, id (each u32 length and bytes). Empty bytes mean
  * open to all; a list that is just world:anyone with all perms is stored as empty, so that most
  * znodes have no list and their check costs one comparison. The rules are ZooKeeper's: lists are
- * per znode and never inherited, there are no negative entries, `super` passes all.
+ * per znode and never inherited, there are no negative entries, the super user passes each check.
  */
 #ifndef SERVER_ACL_H
 #define SERVER_ACL_H
@@ -58,10 +58,10 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 
 /*
- * Writes the canonical form of a list that a client wants to set to `out` (which is cleared first),
- * by ZooKeeper's rules: duplicates are dropped, and `auth` becomes one entry for each authenticated
- * id of the caller. ERR_INVALID_ACL, with a constant sentence: the list is empty, a scheme is
- * unknown, or an id is invalid in its scheme.
+ * Clears `out` and writes into it the canonical form of a list that a client wants to set, by
+ * ZooKeeper's rules: duplicates are dropped, and `auth` becomes one entry for each authenticated id
+ * of the caller. ERR_INVALID_ACL, with a constant sentence: the list is empty or too large, a
+ * scheme is unknown, an id is invalid in its scheme, or `auth` is used without an identity.
  */
 enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
                  const char **ret_why);

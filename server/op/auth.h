@@ -29,7 +29,7 @@ struct auth {
     _Atomic uint32_t refs;
     /* What ACLs tell about the identities: bit i is about ids[i]. */
     _Atomic uint32_t right; /* Identities that some list names, and identities of the super user. */
-    _Atomic uint32_t wrong; /* Identities whose user a refusing list names with another password. */
+    _Atomic uint32_t wrong; /* Identities whose user some list names, but with other passwords. */
     _Atomic uint32_t told;  /* Wrong identities already counted as failed credentials. */
     bool super;
     uint32_t count;

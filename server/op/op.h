@@ -2,8 +2,8 @@
  * op.h - an operation as plain data: the request of a client, and its answer.
  *
  * One struct of arguments serves all operations; the row of the table (ops.h) says which fields an
- * operation has, where they come from and their limits. Slices in a request point into memory that
- * the request owns.
+ * operation has, where they come from and their limits. Slices in a request point into memory of
+ * the request or of its front end.
  */
 #ifndef SERVER_OP_H
 #define SERVER_OP_H
@@ -136,10 +136,10 @@ struct op_args {
 
     /* Recursive deletes. */
     bool recursive;
-    uint32_t max; /* Most znodes that a recursive delete removes. */
+    uint32_t max; /* A recursive delete of more znodes is refused; 0: maxRecursive. */
 
     /* Lists, trees and searches. */
-    uint32_t limit; /* Most entries of a page. */
+    uint32_t limit; /* Maximum number of entries of a page. */
     uint32_t depth; /* tree, search: levels below the top; 0: all. */
     /* children: after this name; search, ephemerals: after this path; watches: only this path. */
     struct slice after;
@@ -159,12 +159,12 @@ struct op_args {
 
     /* ACLs. */
     bool has_acl;
-    struct slice acl; /* create, setacl: encoded as in acl.h, as the client wrote it. */
-    bool perms;       /* get, exists, stat, children, getacl: also answer the caller's rights. */
-    struct slice as;  /* getacl: answer the rights of this principal instead. */
+    struct slice acl; /* create, set, setacl: the client's list, encoded as in acl.h. */
+    bool perms;       /* get, exists, stat, children, getacl: also return the caller's rights. */
+    struct slice as;  /* getacl: return the rights of this principal instead. */
 
     /* Watches. */
-    bool watch;             /* get, exists, stat, children: register the one-shot kind as well. */
+    bool watch;             /* get, exists, stat, children: also register a one-shot watch. */
     enum watch_kind kind;   /* watch: kind of the watch. */
     uint32_t watch_id;      /* unwatch: number of the watch. */
     bool values;            /* watch: events carry stat and data. */
@@ -203,7 +203,7 @@ struct op_session_info {
     int64_t opened_ms;
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes;
-    zxid_t zxid; /* Zxid of the state that view_find_session read; not in an answer. */
+    zxid_t zxid; /* Zxid of the state that view_find_session read; no answer has it. */
 };
 
 /* A session in a list. */
@@ -215,13 +215,13 @@ struct op_session_entry {
     uint64_t heard_ms; /* Milliseconds since the last contact. */
 };
 
-/* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
+/* Owns its arrays, the texts in `arena`, and the references to data and ACLs. */
 struct op_result {
     enum err err;
     const char *detail;      /* Text beyond err_text, constant or in the arena; NULL: none. */
     uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: the delay of `err`. */
     zxid_t zxid;             /* Zxid of the state that the answer reflects. */
-    zxid_t upto; /* children, search: the newest state that a part of the answer reflects. */
+    zxid_t upto; /* children, search, sessions: zxid of the newest state in the answer. */
     bool has_stat;
     struct stat_view stat; /* Stat of the znode; with ERR_BAD_VERSION the present stat. */
     struct slice path;     /* Full path, created name included. */
@@ -258,10 +258,9 @@ struct op_def;
 struct op_session {
     bool shown;  /* The request names a session. */
     uint64_t id; /* Public id; 0: the leader looks it up by `hash`. */
-    uint64_t
-        /* Attach number of the connection. A number other than that of the last attachment makes
-         * the request fail with SESSION_MOVED. 0: plain HTTP, which never attaches a session. */
-        attach;
+    /* Attach number of the connection. A number other than that of the last attachment makes the
+     * request fail with SESSION_MOVED. 0: plain HTTP, which never attaches a session. */
+    uint64_t attach;
     uint8_t hash[32]; /* SHA-256 of the secret, when id is 0. */
 };
 
@@ -280,7 +279,7 @@ struct op_request {
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
     uint64_t deadline_ms;  /* Monotonic time by which the request is answered in any case. */
-    struct buf memory;     /* Memory of the slices of `args` (or of the front end's slices). */
+    struct buf memory;     /* Bytes that `args` points to, unless the front end holds them. */
     struct op_args *multi; /* Heap array behind args.ops, freed with the request. */
     void (*on_reply)(struct op_request *request);
     void *ctx; /* Context of the front end. */

@@ -1,7 +1,7 @@
 /*
  * The forwarded form of arguments and results. Arguments: version u8, then one operation. An
  * operation: id u8, then the fields of its row in row order; an optional field starts with a
- * presence byte. The elements of a multi follow in place after their u32 count, and cannot nest.
+ * presence byte. The elements of a multi follow its u32 count; no element is a multi.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -45,7 +45,7 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_DATAFORMAT] = FORM_CHOICE,
     [OP_FIELD_MATCH] = FORM_MATCH,
     [OP_FIELD_ACL_MATCH] = FORM_MATCH,
-    [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, and then the elements. */
+    [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, op_args_encode the elements. */
     [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
     [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
     [OP_FIELD_KIND] = FORM_NONE,   /* Requests with this or the next two stay in this process. */
@@ -335,7 +335,7 @@ static void put_result(struct buf *out, const struct op_result *result)
     }
 }
 
-/* Returns the error of a symbol. A symbol of a newer version is an unknown error. */
+/* Returns the error of a symbol; ERR_SYSTEM_ERROR for a symbol that only a newer version knows. */
 static enum err err_by_symbol(struct slice symbol)
 {
     for (int err = 0; err < ERR_COUNT; err++) {

@@ -203,7 +203,7 @@ void op_args_init(struct op_args *args, enum op_id op)
 
     *args = (struct op_args){.op = op, .version = -1, .aversion = -1, .kind = WATCH_PERSISTENT};
     if (op == OP_WATCH) {
-        args->dataformat = OP_AUTO; /* People read events as they arrive. */
+        args->dataformat = OP_AUTO; /* Shows text as text, because people read event streams. */
     }
     if (op == OP_TREND) {
         args->step_s = TREND_FINE_S;

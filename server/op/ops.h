@@ -3,7 +3,7 @@
  *
  * The row determines the HTTP route, the WebSocket message, decoding and validation of arguments,
  * the forwarded form between replicas and metric labels. A test compares the rows with the written
- * contract. Neither http/ nor ws/ knows any operation.
+ * contract. For most operations http/ and ws/ have no code of their own.
  */
 #ifndef SERVER_OPS_H
 #define SERVER_OPS_H
@@ -55,7 +55,7 @@ enum op_field_type {
     OP_FIELD_TYPES /* Size of tables by type. */
 };
 
-/* The form of an answer. op_json has one writer for each form. */
+/* The form of an answer. op_json writes it unless the comment names another writer. */
 enum op_shape {
     OP_SHAPE_NONE,       /* No body. */
     OP_SHAPE_DATA,       /* The flat znode with its data, or the raw bytes. */
@@ -73,16 +73,16 @@ enum op_shape {
     OP_SHAPE_EPHEMERALS, /* Paths or objects. */
     OP_SHAPE_ACL,        /* Entries of a list, and the stat. */
     OP_SHAPE_FRONT,      /* Written by the front end: events as they happen. */
-    OP_SHAPE_LINES,      /* Written by the front end: one JSON value a line, with an end. */
+    OP_SHAPE_LINES,      /* Written by the front end: lines of JSON; the last has the outcome. */
     OP_SHAPE_IMPORT,     /* Written by the front end: progress of an import. */
     OP_SHAPE_WATCHES,    /* Written by the front end: lists of watches. */
 };
 
 enum {
     OPS_FIELDS_MAX = 24,
-    OP_SECRET_LEN = 36,     /* Characters of a session's secret. */
-    OPS_TEXT_MAX = 1 << 20, /* Bytes of a path or text; path_check sets the limit of paths. */
-    OPS_MULTI_MAX = 10000,  /* Most elements of a multi that are decoded. */
+    OP_SECRET_LEN = 36,            /* Characters of a session's secret. */
+    OPS_TEXT_MAX = 1 << 20,        /* Bytes of a path or text; path_check has a lower limit. */
+    OPS_MULTI_MAX = 10000,         /* A multi with more elements is not decoded. */
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of maxDataBytes. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* Default of max= for a recursive delete. */
     OPS_TTL_MS_MAX_BITS = 40,      /* Bits in which a TTL is stored. */
@@ -126,8 +126,8 @@ bool op_is_internal(enum op_id op);
 /* Whether the operation exists over HTTP only. */
 bool op_is_http_only(enum op_id op);
 
-/* Whether the operation may be an element: op_may_be_in_multi of a client's multi;
- * op_multi_may_hold of any multi, also that of an import, which sets ACLs as well. */
+/* Whether the operation may be an element of a client's multi (op_may_be_in_multi), or of any multi
+ * (op_multi_may_hold). The multis of an import set ACLs as well. */
 bool op_may_be_in_multi(enum op_id op);
 bool op_multi_may_hold(enum op_id op);
 
@@ -149,8 +149,8 @@ bool op_hex_parse(struct slice text, uint64_t *ret_value);
 /* Parses "0x1f" or "31". */
 bool op_zxid_parse(struct slice text, zxid_t *ret_zxid);
 
-/* Checks the rules across fields, and paths; elements of a multi included. Each front end calls it
- * once. Returns ERR_OK, ERR_BAD_ARGUMENTS or ERR_UNIMPLEMENTED. */
+/* Checks the paths and the rules across fields, also in each element of a multi. Each front end
+ * calls it once. Returns ERR_OK, or ERR_BAD_ARGUMENTS with the reason as a constant sentence. */
 enum err op_args_check(const struct op_args *args, const char **ret_why);
 
 /* Whether the text is a UUID of 36 characters, in either case. */
@@ -173,10 +173,10 @@ void op_args_encode(const struct op_args *args, struct buf *out);
  * `*ret_multi` (NULL when there are none). Returns ERR_OK, ERR_FORMAT or ERR_TOO_LARGE. */
 enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_args **ret_multi);
 
-/* Encode and decode results of writes: errors and remembered answers between replicas, and what is
- * remembered with an idempotency key. An error is sent by its symbol, so that replicas one version
- * apart agree; a decoded `detail` or `path` lives in the arena of its result. Data and entries,
- * which writes do not have, are left out. */
+/* Encode and decode results of writes, for other replicas and for the memory of idempotency keys.
+ * An error is sent by its symbol, so that replicas one version apart agree; a decoded `detail` or
+ * `path` lives in the arena of its result. Data and entries, which writes do not have, are left
+ * out. */
 void op_result_encode(const struct op_result *result, struct buf *out);
 enum err op_result_decode(struct slice bytes, struct op_result *result);
 

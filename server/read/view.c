@@ -186,8 +186,8 @@ enum err view_cut_begin(struct view *view, const struct op_principal *who, struc
     return err;
 }
 
-/* Ends the cut. The lock excludes transactions, and the mutex excludes other readers. The state no
- * longer knows a lost cut. */
+/* Ends the cut. The lock excludes transactions, and the mutex excludes other readers. Also correct
+ * for a lost cut, which is in no list of a state any more. */
 void view_cut_end(struct view *view, struct state_cut *cut)
 {
     ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);

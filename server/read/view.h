@@ -65,9 +65,9 @@ void view_read_done(struct view *view);
  * search: entries whose name matches args->pattern (glob.h) and whose data contains the bytes of
  * args->data (empty: any), depth first, after args->after; at most args->limit (0: 1,000, which is
  * also the maximum). The search visits at most VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX
- * of data, for about VIEW_SEARCH_US; with `more` it continues after result->after. When the client
- * may not read a znode, only its name is compared, and nothing below it is found. A search of more
- * than 1,000 znodes spans several states: zxid is that of the first state.
+ * of data, for about VIEW_SEARCH_US; with `more` the next search continues after result->after.
+ * When the client may not read a znode, only its name is compared, and nothing below it is found. A
+ * search of more than 1,000 znodes spans several states: zxid is that of the first state.
  *
  * getacl: needs READ or ADMIN; without ADMIN the hashes of digest ids are hidden.
  *
@@ -75,11 +75,11 @@ void view_read_done(struct view *view);
  * this replica has not applied the opening of the session yet: retry after a quorum round.
  *
  * sessions: the sessions with a public id above args->after_id that the client may see, in order of
- * id, at most args->limit (0: 1,000, which is also the maximum). One call visits
- * VIEW_SEARCH_NODES_MAX sessions; with `more` it continues after result->after_id. When the list
- * spans several states, zxid is that of the first state. ephemerals: the ephemeral znodes of the
- * session args->session after the path args->after; a page of one state. ERR_NOT_FOUND also when
- * the client may not see the session.
+ * id, at most args->limit (0: 1,000, which is also the maximum). One call visits at most
+ * VIEW_SEARCH_NODES_MAX sessions; with `more` the next call continues after result->after_id. When
+ * the list spans several states, zxid is that of the first state. ephemerals: the ephemeral znodes
+ * of the session args->session after the path args->after; a page of one state. ERR_NOT_FOUND also
+ * when the client may not see the session.
  */
 void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result);
@@ -105,8 +105,8 @@ void view_cut_leave(struct view *view, struct state_cut *cut);
 struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 
 /* Compares the ACLs of the paths of a refused write, and of their parents, with the client's
- * identities, so that wrong passwords are counted. The write was refused for lack of a right,
- * perhaps by another replica. Any thread. */
+ * identities. So wrong passwords are counted on this replica even if another replica has refused
+ * the write. Any thread. */
 void view_note_refusal(struct view *view, const struct op_principal *who,
                        const struct op_args *args);
 

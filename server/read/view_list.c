@@ -72,8 +72,8 @@ static bool add_page(const struct state *state, const struct op_args *args, stru
 
     while (child != NULL && result->entry_count < page->limit && count < page->nodes_max &&
            !page->full) {
-        /* Names may come from several states, so this hold ends at a bound of bytes. With stat or
-         * data, up to 1,000 children show one state. */
+        /* A page of names may span several states, so each hold ends at a bound of bytes. With stat
+         * or data, up to 1,000 children must show one state, so the hold has no such bound. */
         if (args->with == OP_WITH_NAMES && result->arena.len - names_start >= VIEW_BYTES_MAX) {
             break;
         }

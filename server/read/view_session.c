@@ -41,7 +41,7 @@ enum err view_find_session(struct view *view, const struct op_session *session,
 void view_session(const struct state *state, const struct op_principal *who,
                   const struct op_args *args, struct op_result *result)
 {
-    (void)who; /* The secret gives the right. */
+    (void)who; /* The secret authorizes the request. */
     ASSERT(args->secret_hash.len == TXN_SECRET_HASH_LEN);
     const struct state_session *found = state_session_by_hash(state, args->secret_hash.data);
 
@@ -279,8 +279,8 @@ static void note_list(const struct state *state, const struct op_principal *who,
     }
 }
 
-/* Compares the ACLs of the path and of its parent. Some operations have no path, and the path of a
- * sequential znode may end with a slash. */
+/* Compares the ACLs of the path and of its parent. The path may be invalid: some operations have
+ * none, and that of a sequential znode may end with a slash. */
 static void note_path(const struct state *state, const struct op_principal *who, struct slice path)
 {
     const uint8_t *slash = path.len > 1 ? memrchr(path.data, '/', path.len) : NULL;
