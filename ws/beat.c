@@ -187,8 +187,8 @@ void ws_beat_start(struct ws_socket *socket)
     ws_timer_set(socket, socket->clock.beat_ms);
 }
 
-/* Closes all sockets when this replica was unfit to answer for WS_UNFIT_MS, so that the clients
- * connect to other replicas. */
+/* Closes all sockets when gate_check_local has failed for WS_UNFIT_MS, so that the clients connect
+ * to other replicas. */
 void ws_beat_look(struct ws *ws)
 {
     const char *why = NULL;

@@ -40,8 +40,8 @@ void ws_close_slow(struct ws_socket *socket)
     ws_close_begin(socket, WS_CODE_SLOW, "slow");
 }
 
-/* Queues the event `closing`, which names the other replicas, and the close frame, once all
- * messages are answered. After `leave_ms`, messages that still wait for events, or for the client
+/* Once all messages are answered, queues the event `closing`, which names the other replicas, and
+ * then the close frame. After `leave_ms`, messages that still wait for events, or for the client
  * to read, are dropped without a reply. */
 void ws_close_farewell(struct ws_socket *socket)
 {

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Appends the answer 101 to a valid request; `key` is the client's Sec-WebSocket-Key. */
+/* Appends to `out` the answer 101; `key` is the Sec-WebSocket-Key of a valid request. */
 void ws_handshake_answer(struct buf *out, struct slice key);
 
 enum {

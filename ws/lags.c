@@ -106,7 +106,7 @@ struct cutting {
     struct map by_watch; /* Maps the id of a watch to its item of `rewinds`. */
     struct ws_lag *rewinds;
     uint32_t count;
-    zxid_t all; /* All watches continue after this zxid or an earlier one. */
+    zxid_t all; /* Lowest `from` of the discarded events for several watches; ZXID_MAX: none. */
 };
 
 static void on_cut(void *ctx, const struct piece_tag *tag)
@@ -132,8 +132,8 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* Returns the zxid after which this watch continues, or ZXID_MAX if no discarded event was for this
- * watch. */
+/* Returns the zxid after which this watch continues, or ZXID_MAX if no discarded event can have
+ * been for this watch. */
 static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch)
 {
     const struct ws_lag *rewind = map_get_u64(&cutting->by_watch, watch->id);
@@ -173,8 +173,8 @@ static void rewind_watches(struct ws_socket *socket, const struct cutting *cutti
     }
 }
 
-/* Sends overrun notices for the newest lags. Lags that were announced before are announced again,
- * because the earlier notices may have been discarded. */
+/* Sends overrun notices for the newest lags. ws_lags_cut announces all lags again, because it may
+ * have discarded the earlier notices. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest)
 {
     const struct ws_lags *lags = &socket->lags;
@@ -260,7 +260,8 @@ void ws_order_retry(struct ws *ws)
 
 /* Refuses a message that has waited for changes for requestTimeout. Changes are missing while this
  * replica loads another state. If the other state is older, the changes may never come, or other
- * changes may come instead. The other state may also lack a write that was applied before. */
+ * changes may come instead. The other state may also lack a write that was applied before, so the
+ * outcome of such a write is unknown. */
 static void refuse_late(struct ws_message *message)
 {
     const struct op_request *request = message->request;

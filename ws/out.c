@@ -1,9 +1,9 @@
 /*
  * Frames to a client. This file, not libwebsockets ("the library"), writes frames to the socket.
- * Therefore many frames leave in one system call, and no frame needs the library's writable
- * callback, which costs two changes of the poll set for each message. Bytes that the kernel does
- * not take stay in the queue of this file (ws_out.pieces). The library gets none of them: while it
- * has bytes to send, it does not read the raw socket, and polls the socket again and again.
+ * Therefore many frames leave in one system call. The library's writable callback, which costs two
+ * changes of the poll set, is needed only when bytes are left. Bytes that the kernel does not take
+ * stay in the queue of this file (ws_out.pieces). The library gets none of them: while it has bytes
+ * to send, it does not read the raw socket, and polls the socket again and again.
  */
 #include "ws/ws_int.h"
 

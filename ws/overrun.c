@@ -4,7 +4,7 @@
  * "overrun". Once the client has read half of its queue, the socket joins ws->line and its watches
  * catch up one at a time: from the window, by a difference (server/watch/README.md), or with a gap.
  * A socket that is behind and whose client does not read is not in ws->line, so it costs other
- * sockets nothing. Replies wait until the client has received all events that their state includes.
+ * sockets nothing. Replies wait until all events that their state includes are queued.
  *
  * When the unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes, sockets lose
  * their queued events, beginning with the socket that has taken no bytes for the longest time. The
@@ -115,9 +115,9 @@ static size_t most(const struct ws_socket *socket)
     return max;
 }
 
-/* Whether the queue is too long for this event. Always false when another event of the same zxid
- * was already queued, so that discarding begins with the first event of a transaction. A difference
- * must be sent as a whole, so it has a larger limit, WS_DIFF_MAX. */
+/* Whether the queue is too long for this event. A difference must be sent as a whole, so it has a
+ * larger limit, WS_DIFF_MAX. For other events: false when another event of the same zxid was
+ * already queued, so that discarding begins with the first event of a transaction. */
 static bool is_over(struct ws_socket *socket, const struct watch_event *event)
 {
     size_t unsent = ws_out_unsent(socket);
@@ -167,7 +167,7 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
             end = &hit->hit_next;
             continue;
         }
-        /* Events of a difference are not ordered by zxid, so the watch restarts the whole
+        /* A client cannot resume within a difference, so the watch restarts the whole
          * difference. */
         from = event->diff ? hit->diff_since : event->zxid - 1;
         watch_hold(hit);
@@ -292,7 +292,7 @@ static bool serve_first(struct ws *ws)
         ws_lags_forget(socket);
         socket->lags.must_empty = false;
         if (list_empty(&socket->queue.messages)) {
-            forget_rounds(socket); /* While a message waits, its rounds are kept. */
+            forget_rounds(socket); /* While a message waits, its socket's rounds count. */
         }
     } else if (is_due(socket)) {
         list_push_back(&ws->line, &socket->lags.line);

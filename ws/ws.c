@@ -411,7 +411,7 @@ void ws_stop(struct ws *ws)
     ev_async_send(ws->loop, &ws->changed);
     thread_join(&ws->thread);
     gate_set_front(ws->gate, GATE_FRONT_WS, (struct gate_front_hooks){0});
-    take_all(ws, &ws->asked); /* Answers requests that have arrived until now. */
+    take_all(ws, &ws->asked); /* Answers requests for listings that have arrived until now. */
     drop_arrivals(ws);
     ws_library_close(ws);
     /* No socket is left, but the gate owns each request until the request is answered. */

@@ -20,9 +20,9 @@ enum {
     WS_DRAIN_MS = 5000 /* The longest time that ws_drain takes. */
 };
 
-/* The sockets' thread calls `give_seat` once a connection that ws_adopt has taken is closed. `gate`
- * must live, and keep answering, until ws_stop has returned. ERR_IO: libwebsockets or its libev
- * plugin does not start. */
+/* A seat is a connection's slot in maxConnections. When a connection that ws_adopt has taken is
+ * closed, the sockets' thread or ws_stop calls `give_seat`. `gate` must live, and keep answering,
+ * until ws_stop has returned. ERR_IO: libwebsockets or its libev plugin does not start. */
 enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **ret_ws);
 
 /*
@@ -36,7 +36,7 @@ bool ws_adopt(void *ws, int fd, size_t head_len, const char *key,
               const struct op_principal *principal, void *take_seat);
 
 /* Takes no more connections, answers pending messages, names the other replicas to all clients and
- * closes their sockets. Takes at most WS_DRAIN_MS. Call it from the thread that will call
+ * closes their sockets. Returns within WS_DRAIN_MS. Call it from the thread that will call
  * ws_stop. */
 void ws_drain(struct ws *ws);
 

@@ -56,7 +56,7 @@ enum {
     WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
     WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
     WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
-    WS_UNFIT_MS = 1000,  /* A replica that is unfit to answer for this long closes its sockets. */
+    WS_UNFIT_MS = 1000,  /* A replica closes its sockets when `unfit_ms` is this long ago. */
     WS_LINGER_MS = 3000, /* Time for pending replies, then the same time for the client to close. */
     WS_SILENT_BEATS = 3, /* A client that sends no byte for so many heartbeats is gone. */
     WS_BEATS_PER_TIMEOUT = 3, /* Pings within the time-out of an attached session. */
@@ -233,7 +233,7 @@ struct ws_out {
     uint8_t pong_len;
     uint8_t pong[WS_FRAME_CONTROL_MAX];
     uint64_t pong_end;   /* A pong is unsent until `sent` reaches this value. */
-    size_t replies;      /* Bytes of replies queued since all earlier replies were sent. */
+    size_t replies;      /* Bytes of replies queued since the last time that no reply was unsent. */
     uint64_t replied;    /* What `sent` will be when all replies are sent. */
     uint64_t sent;       /* Bytes handed to the kernel. */
     uint64_t taken;      /* Bytes that had arrived at the client at `stall_ms`. */
@@ -428,8 +428,8 @@ void ws_message_free(struct ws_message *message); /* For a message whose socket 
 void ws_message_release_all(struct ws_socket *socket);
 bool ws_message_has_field(const struct op_def *def, enum op_field_type type);
 
-/* Marks a message as refused; the refusal is sent when the message's turn comes. A message that is
- * marked already keeps its first refusal. */
+/* Marks a message as refused; the refusal is sent when all earlier messages are answered. A message
+ * that is marked already keeps its first refusal. */
 void ws_message_refuse(struct ws_message *message, enum err err, const char *detail);
 
 /* Puts the socket's current principal and session into the request. */
@@ -452,8 +452,8 @@ void ws_lags_notify(struct ws_socket *socket, uint32_t newest);
 
 bool ws_lags_any(const struct ws_socket *socket);
 
-/* Discards the events queued after the last reply, and notifies the client. The events are sent
- * later. */
+/* Discards the events queued after the last frame that must arrive, such as a reply, and notifies
+ * the client. The discarded events are sent later. */
 void ws_lags_cut(struct ws_socket *socket);
 
 /* The functions ws_order_* keep each event ahead of the replies that show its effect. */
@@ -518,8 +518,8 @@ void ws_overrun_eased(struct ws_socket *socket); /* For use after bytes were sen
 void ws_overrun_catch_up(struct ws *ws);         /* Catches up some watches of ws.line. */
 
 /* Whether a message whose reply shows the current state must wait for events that its client has
- * missed. The message is refused when the wait exceeds requestTimeout, or when these events will
- * not be sent any more. */
+ * missed. The message is refused when the wait exceeds both requestTimeout and WS_ROUNDS rounds, or
+ * when these events will not be sent any more. */
 bool ws_overrun_waits(struct ws_message *message);
 
 /* ---- session.c: what is attached ---- */

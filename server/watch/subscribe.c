@@ -196,8 +196,8 @@ static enum err check_since(const struct subscriber *subscriber,
     return err == ERR_OK && ahead && request->since > applied ? ERR_REPLICA_BEHIND : err;
 }
 
-/* Delivers all changes up to the start of the watch to all watches. If this fails, the gathered
- * changes are dropped, because changes between them and the later ones would be missing. */
+/* Delivers all changes up to `upto`, where the watch begins, to all watches. If changes are lost
+ * meanwhile, the watch gets a gap, because changes after the gathered ones are missing. */
 static void reach(struct subscriber *subscriber, struct missed *missed)
 {
     uint64_t restarts = subscriber->at.restarts;
@@ -319,8 +319,8 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 /* ---- Catching up. ---- */
 
 /* Gives up when `from` is beyond the applied zxid: an older state has replaced the former one, so
- * it may lack some delivered changes. If `from` is beyond the position of this subscriber only, a
- * difference has delivered later changes; this is no reason to give up. */
+ * it may lack some delivered changes. Does not give up when `from` is between the position of this
+ * subscriber and the applied zxid: then a difference has delivered changes after the position. */
 static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
 {
     uint64_t history;
@@ -337,9 +337,9 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
     return err;
 }
 
-/* Returns the zxid from which the watch must be delivered again. A held watch may have got events
- * that its owner has not passed on, so the lower bound of a held watch is `begin`. A difference is
- * repeated as a whole, because its events are not in the order of the changes. */
+/* Returns the zxid after which changes must be delivered to the watch. A held watch may have got
+ * events that its owner has not passed on, so the lower bound of a held watch is `begin`. A
+ * difference is repeated as a whole, because a client cannot resume within it. */
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {
     zxid_t least = watch->held ? watch->begin : watch->start;

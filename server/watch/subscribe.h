@@ -4,7 +4,7 @@
  * Order is essential. `subscribe_pump` delivers events in the order of zxids up to a bound. A front
  * end that has read the state at zxid z pumps up to z *before* it sends the answer. A watch begins
  * at one exact zxid and gets later changes from the window. Changes between the client's `since`
- * and the begin are delivered when the watch is added. They are replayed from the window or, if the
+ * and this zxid are delivered when the watch is added. They are replayed from the window or, if the
  * window does not reach back to `since`, delivered as the difference to the present tree. One
  * thread owns a subscriber.
  */
@@ -39,13 +39,15 @@ struct subscribe_sink {
     void *ctx;
     /* Gets events as watch_fn does. Events of a difference are marked by `diff`. */
     watch_fn on_event;
-    /* Gets each change of a set before the events of this set. Front ends look for closed and moved
-     * sessions. May be NULL. */
+    /* Gets each change of a set before the events of this set. Front ends find closed and moved
+     * sessions by these changes. May be NULL. */
     void (*on_change)(void *ctx, zxid_t zxid, const struct state_change *change);
     /* Called when the subscriber fell behind the window, or the state was replaced: watches and
      * on_change have not got the changes in (`from`, subscribe_at()]. Each watch stays and gets all
-     * later changes. The front end lets each watch catch up from `from`, or reports a gap. A held
-     * watch catches up when its hold ends, from the larger of `from` and watch.start. */
+     * later changes. The front end lets each watch catch up from `from`, or reports a gap. To let
+     * a watch catch up later, the front end holds the watch and keeps the larger of `from` and
+     * watch.start for subscribe_catch_up. A watch that is held already catches up when its hold
+     * ends. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
@@ -82,12 +84,13 @@ struct subscribe_result {
     bool used_up; /* A missed change has used up the one-shot watch, so it is not in the table. */
 };
 
-/* Delivers all present changes, adds a watch and delivers what the watch has missed since `since`.
- * All of `*ret_result` except `used_up` is set before the first of these events, so that a front
- * end may answer first. On an error nothing was added: ERR_HISTORY_CHANGED; ERR_REPLICA_BEHIND
- * (`since` is ahead of this replica: retry when it has caught up); ERR_THROTTLED (the limits of the
- * owner); ERR_NOT_READY (no state). A watch that exists already keeps its id and its start. If the
- * request has `since`, such a watch gets what the client has missed, and its hold ends. */
+/* Delivers all present changes, adds a watch and delivers the events that the watch has missed
+ * after `since`. Before the first missed event, all of `*ret_result` except `used_up` is set, so
+ * that on_event can answer the request before it sends the event. On an error nothing was added:
+ * ERR_HISTORY_CHANGED; ERR_REPLICA_BEHIND (`since` is ahead of this replica: retry when it has
+ * caught up); ERR_THROTTLED (the limits of the owner); ERR_NOT_READY (no state). A watch that
+ * exists already keeps its id, and its start if the request has no `since`. If the request has
+ * `since`, such a watch gets what the client has missed, and its hold ends. */
 enum err subscribe_add(struct subscriber *subscriber, struct watch_owner *owner,
                        const struct subscribe_request *request,
                        struct subscribe_result *ret_result);
@@ -101,10 +104,10 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 
 /* Delivers the changes after `from` to one watch again, after a loss or to end a hold. For a held
  * watch `from` is one less than the zxid of the first event that the front end has not passed on
- * (or has dropped since). Parts of a difference may be repeated. SUBSCRIBE_GAP: the front end must
- * report the gap. If `used_up` is set, the watch is gone. A one-shot watch that is used up cannot
- * catch up, so the front end must not drop its event. ERR_NOT_READY: the state is not complete yet;
- * the watch is held, retry later. */
+ * or has dropped from its queue. Parts of a difference may be repeated. SUBSCRIBE_GAP: the front
+ * end must report the gap. If `used_up` is set, the watch is gone. A one-shot watch that is used up
+ * cannot catch up, so the front end must not drop its event. ERR_NOT_READY: the state is not
+ * complete yet; the watch is held, retry later. */
 enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
                             struct subscribe_result *ret_result);
 

@@ -12,7 +12,7 @@ struct diff {
     uint32_t visited;      /* Znodes visited so far. */
     uint32_t slices;       /* Slices after the first one; each is one hold of the lock. */
     uint32_t slice_nodes;  /* Most znodes of one slice. */
-    struct buf next;       /* Path at which the walk continues; empty before it begins. */
+    struct buf next;       /* Path at which the walk continues; at first the path of the watch. */
     bool done;
     bool too_much; /* A bound was reached. */
 };
@@ -165,8 +165,8 @@ static void see_persistent(struct diff *diff, const struct znode *node)
 /* Adds the events of a znode in the subtree. The slice may show a state later than `upto`. Changes
  * after `upto` add no event here, because the window delivers them. A pzxid after `upto` is an
  * exception and adds an event: it may hide the pzxid of an earlier deletion, and a difference
- * reports deleted znodes only by the change of their parent's children. Below a new znode all
- * znodes are new and have their own events. */
+ * reports deleted znodes only by the change of their parent's children. A new znode gets no event
+ * for its children, because all of them are new and have their own events. */
 static void see_in_subtree(struct diff *diff, const struct znode *node, struct slice path)
 {
     zxid_t since = diff->by->since;
@@ -273,7 +273,7 @@ static enum err first_slice(const struct subscriber *subscriber, struct diff *di
     if (state == NULL) {
         return err;
     }
-    /* A state that was just put in place may be behind the window. */
+    /* A state that was just put in place may be behind the position of the subscriber. */
     if (state_applied(state) >= subscriber->at.zxid) {
         diff->missed->upto = state_applied(state);
         see(diff, state);

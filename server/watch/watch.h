@@ -49,7 +49,7 @@ struct watch_owner {
     struct watch *hits;
     struct watch *hits_end;
     uint64_t stamp; /* Serial number of the trigger that `hits` belong to. */
-    uint64_t last;  /* Serial number of the last trigger of the set that fires for this owner. */
+    uint64_t last;  /* Serial number of the trigger of this owner's last event in a set. */
 };
 
 /* A key in watch_table.keys. Each watch has two: (owner, id, 0) and (owner, place, kind). */
@@ -65,13 +65,13 @@ struct watch {
     struct watch_owner *owner;
     struct watch *hit_next; /* During on_event: the next watch that gets the event. */
     struct list by_owner;
-    bool values;    /* Events carry stat and data; for the front end. */
+    bool values;    /* The front end sends stat and data with the events. */
     bool held;      /* watch_hold holds the watch. */
-    uint8_t format; /* Format of the data, an enum op_dataformat; for the front end. */
+    uint8_t format; /* The front end sends the data in this format, an enum op_dataformat. */
     zxid_t start;   /* Changes up to this zxid do not concern the watch. */
 
     /* Used by the subscriber. */
-    zxid_t begin;      /* Lowest start so far: the owner had all changes up to this zxid. */
+    zxid_t begin;      /* Lowest `since` so far: the owner had all changes up to this zxid. */
     zxid_t diff_since; /* The last difference delivered covers (diff_since, diff_upto]. */
     zxid_t diff_upto;
 
@@ -80,7 +80,7 @@ struct watch {
     struct watch_place *place;
     struct watch_key id_key;
     struct watch_key place_key;
-    uint64_t used; /* Set that uses the watch up, as the serial number of its first trigger. */
+    uint64_t used; /* Serial number of the first trigger of the set that uses the watch up. */
 };
 
 struct watch_event {
@@ -121,21 +121,21 @@ bool watch_may_add(const struct watch_table *table, const struct watch_owner *ow
                    enum watch_kind kind, struct slice path);
 void watch_remove(struct watch_table *table, struct watch *watch);
 
-/* Return the watch, or NULL when there is none. */
+/* watch_by_id and watch_find return NULL when there is no such watch. */
 struct watch *watch_by_id(const struct watch_table *table, const struct watch_owner *owner,
                           uint32_t id);
 struct watch *watch_find(const struct watch_table *table, const struct watch_owner *owner,
                          enum watch_kind kind, struct slice path);
 struct slice watch_path(const struct watch *watch);
 
-/* Visits all watches of a path, of all owners: returns the first one, or the one after `after`;
- * NULL at the end. */
+/* Iterates over the watches of all owners at a path: returns the watch that follows `after` (NULL:
+ * the first watch), or NULL at the end. */
 const struct watch *watch_at(const struct watch_table *table, struct slice path,
                              const struct watch *after);
 
-/* Holds a watch whose owner cannot take more events now. Until subscribe_catch_up ends the hold,
- * the watch gets no events, and a one-shot watch is not used up. Called in on_event, the hold
- * begins with the present event. */
+/* Holds a watch whose owner cannot take more events now. Until subscribe_catch_up or
+ * subscribe_add ends the hold, the watch gets no events, and a one-shot watch is not used up. If
+ * on_event calls this function, the hold includes the present event. */
 void watch_hold(struct watch *watch);
 
 /* Makes all watches ignore changes up to `zxid`. */

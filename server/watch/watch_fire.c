@@ -6,9 +6,9 @@
 
 #define KIND(kind) (1U << (kind))
 
-/* The kinds of watches that get each event at its path. Recursive watches above the path get the
- * event, too. On a deletion ZooKeeper fires the data watches, and then the child watches of other
- * owners only, so each owner gets one event. */
+/* For each event, the kinds of watches at its path that get it. If WATCH_RECURSIVE is among
+ * them, recursive watches above the path get the event, too. On a deletion ZooKeeper fires the data
+ * watches, and then the child watches of other owners only, so each owner gets one event. */
 static const uint32_t concerned_kinds[] = {
     [WATCH_CREATED] = KIND(WATCH_EXISTS) | KIND(WATCH_PERSISTENT) | KIND(WATCH_RECURSIVE),
     [WATCH_DELETED] = KIND(WATCH_DATA) | KIND(WATCH_EXISTS) | KIND(WATCH_CHILDREN) |
@@ -88,8 +88,8 @@ static bool next_trigger(const struct change_set *set, const struct set_acls *ac
     return false;
 }
 
-/* Whether the owner may read the znode by both ACLs. A znode whose ACL has become stricter since is
- * as secret as one that was never open. */
+/* Whether the owner may read the znode by both ACLs. If the ACL has become stricter after the
+ * change, the znode is as secret as a znode that was never open. */
 static bool may_read(const struct watch_owner *owner, const struct trigger *trigger)
 {
     return watch_may_read(owner, trigger->acl) && (trigger->newest == trigger->acl || MUTANT(33) ||

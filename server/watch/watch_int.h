@@ -1,4 +1,4 @@
-/* watch_int.h - the inside of the watch table: places, and which kinds an event concerns. */
+/* watch_int.h - the inside of the watch table: its members, and paths with watches. */
 #ifndef SERVER_WATCH_INT_H
 #define SERVER_WATCH_INT_H
 
@@ -8,7 +8,7 @@
 /* A path with watches. */
 struct watch_place {
     struct list by_kind[WATCH_KINDS]; /* Watches, oldest first; index 0 is not used. */
-    uint32_t refs;                    /* One for each watch, and one while the table fires. */
+    uint32_t refs;                    /* One for each watch, and one while remove_used runs. */
     uint32_t depth;                   /* Components of the path. */
     struct slice path;                /* Slice of `bytes`. */
     uint8_t bytes[];

@@ -4,7 +4,7 @@
 
 /* ---- One set. ---- */
 
-/* Whether an effect of this type can concern a watch. */
+/* Whether the window keeps this type of effect: for watches, for on_change or for newest ACLs. */
 static bool is_news(enum txn_effect_type type)
 {
     return type != TXN_CHECK && type != TXN_REMEMBER && type != TXN_FORGET;

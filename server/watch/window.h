@@ -42,7 +42,7 @@ struct change_set {
 
 /* Makes a set of the changes that state_apply reported, and returns one reference. The set uses no
  * memory of `changes`. Paths must point into `rec` (a reference is taken) or be constant. Returns
- * NULL when the transaction concerns no watch: then call window_skip. */
+ * NULL when the window keeps no effect of the transaction: then call window_skip. */
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
                                   const struct state_changes *changes);
 struct change_set *change_set_ref(struct change_set *set);
@@ -66,9 +66,9 @@ void window_skip(struct window *window, zxid_t zxid);
  * the state). */
 void window_restart(struct window *window, zxid_t start);
 
-/* Makes all reads fail until window_restart. To be called when another state is about to replace
- * the present one, or the state is not readable: the ACLs of the next state may forbid what the
- * window holds. Core thread. */
+/* Makes window_read, window_search and window_acls fail until window_restart. To be called when
+ * another state is about to replace the present one, or the state is not readable: the ACLs of the
+ * next state may forbid what the window holds. Core thread. */
 void window_suspend(struct window *window);
 
 /* Wakes listeners when a set was appended, or the window restarted, since the last call. Core
@@ -115,8 +115,7 @@ enum err window_read(struct window *window, const struct window_mark *after,
 
 /* ---- By path. ---- */
 
-/* A search in (after, upto]. The caller sets the first group of members and zeroes the other
- * members. */
+/* A search in (after, upto]. The caller sets the members down to `life` and zeroes the others. */
 struct window_search {
     struct slice path;
     bool below;      /* Also changes below the path are found. */
@@ -149,8 +148,8 @@ struct set_acls {
     } items[];
 };
 
-/* Gets the newest ACLs known for the paths of a set since the last restart; for a deleted znode its
- * last ACL. Any thread. `*ret_acls` is NULL when the set itself has the newest ACLs; this is the
+/* Gets the newest ACLs that the window knows for the paths of a set; for a deleted znode its last
+ * ACL. Any thread. `*ret_acls` is NULL when the set itself has the newest ACLs; this is the
  * common case and usually takes no lock. ERR_MISSING: the window does not hold the set any more, so
  * the ACLs are unknown. ERR_NOT_READY: the window is suspended. */
 enum err window_acls(struct window *window, uint64_t life, const struct change_set *set,

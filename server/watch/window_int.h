@@ -1,8 +1,9 @@
 /*
  * window_int.h - the inside of the window: the ring of sets, and its index by path.
  *
- * A set has one entry for each path that it concerns. An entry refers to the previous entry of the
- * same path, so the sets of a path are a chain from the newest to the oldest. Entries never change.
+ * A set has one entry for each path that it concerns, or two if it concerns the path in both roles
+ * (enum window_role). An entry refers to the previous entry of the same path and role, so the sets
+ * of a path in one role are a chain from the newest to the oldest. Entries never change.
  * Links are numbers of sets and not pointers: a link to a set before the oldest one ends the chain.
  */
 #ifndef SERVER_WINDOW_INT_H
@@ -27,7 +28,7 @@ enum window_role {
 struct window_chain {
     uint64_t newest;    /* Number of the newest set. */
     uint32_t newest_at; /* Index of the entry in that set. */
-    uint32_t sets;      /* Number of sets; 0: none. */
+    uint32_t sets;      /* Count of sets; 0: the chain is empty. */
 };
 
 /* A path that a set of the window concerns. */
@@ -43,7 +44,7 @@ struct window_path {
 
 struct window_entry {
     struct window_path *path;
-    uint32_t prev; /* Low bits of the previous set's number; own number: none. */
+    uint32_t prev; /* Low bits of the previous set's number; this set's number: none. */
     uint32_t prev_at : 31;
     uint32_t role : 1;
 };
@@ -61,13 +62,13 @@ struct window_index {
 struct window {
     size_t bytes_max;
     uint32_t sets_max;
-    bool news; /* Changes were appended since the last wake. Core thread. */
+    bool news; /* A set was appended, or the window restarted, since the last wake. Core thread. */
 
     /* The ACLs in sets after this zxid are the newest ones, and no such set was dropped. Any thread
      * reads the zxid without the mutex. */
     _Atomic zxid_t settled;
 
-    pthread_mutex_t mutex;    /* Guards the members below; held briefly. */
+    pthread_mutex_t mutex;    /* Guards the members down to `index`; held briefly. */
     struct change_set **ring; /* `sets_max` places; the oldest set is at `first`. */
     uint32_t first;
     uint32_t count;
