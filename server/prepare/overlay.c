@@ -124,7 +124,7 @@ static struct overlay_entry *find(const struct overlay *overlay, enum overlay_ki
     return map_get(&overlay->entries[kind], name);
 }
 
-/* Adds an entry with a value that is not yet a part of any change. */
+/* Adds an entry with the value from before its first change. */
 static struct overlay_entry *add(struct overlay *overlay, enum overlay_kind kind, struct slice name,
                                  const union overlay_value *value)
 {
@@ -506,7 +506,7 @@ static size_t add_from_tree(const struct overlay *overlay, const struct znode *t
     return count;
 }
 
-/* Whether the entry is that of a znode at or below `top` that will exist. */
+/* Whether the entry is of a znode at or below `top`, and that znode will exist. */
 static bool is_within(const struct overlay_entry *entry, struct slice top)
 {
     return entry->kind == OVERLAY_NODE && entry->value.node.exists &&

@@ -1,9 +1,9 @@
 /*
  * overlay.h - the state as it will be once all proposals are applied.
  *
- * An entry is a whole znode, session or quota in absolute values, not a difference. So an entry may
- * be dropped as soon as its last change is applied, in any order, and never disagrees with the
- * state. Core thread.
+ * An entry has absolute values, not differences: a znode without its data, a session, a quota, a
+ * key, or a total. So entries never disagree with the state, and may be dropped in any order, each
+ * as soon as its last change is applied. Core thread.
  */
 #ifndef SERVER_OVERLAY_H
 #define SERVER_OVERLAY_H
@@ -17,7 +17,7 @@
 struct overlay_node {
     struct stat_view stat;
     uint64_t owner;   /* Owner as stored: see txn.h. */
-    int64_t age_ms;   /* Age at which the TTL, or the time of an unused container, began. */
+    int64_t age_ms;   /* Ensemble age at which the TTL, or an unused container's time, began. */
     uint32_t creates; /* Children ever created. */
     struct blob *acl; /* NULL: open to all; the reference is the state's or the overlay's. */
     bool exists;
@@ -68,7 +68,7 @@ union overlay_value {
 };
 
 struct overlay_entry {
-    struct list order; /* Entry in overlay.order, which is by `zxid`. */
+    struct list order; /* Entry in overlay.order; the entry that was changed last comes last. */
     zxid_t zxid;       /* Zxid of the last change; 0: none yet. */
     enum overlay_kind kind;
     union overlay_value value;

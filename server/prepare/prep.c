@@ -56,8 +56,8 @@ size_t prep_pending(const struct prep *prep)
     return overlay_count(&prep->overlay);
 }
 
-/* Refuses requests that do not free space while the disks of a quorum are nearly full. OP_ATTACH
- * has its own check (prep_session.c). */
+/* While the disks of a quorum are nearly full, refuses all requests except deletes, reaps and ends
+ * of sessions. OP_ATTACH has its own check (prep_session.c). */
 static enum err check_space(const struct prep_step *step)
 {
     enum op_id op = step->job->args->op;
@@ -213,8 +213,8 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
     }
     overlay_commit(&prep->overlay);
     prep_growth_commit(&prep->growth, zxid);
-    /* Only `created` stays of the answer: the replica of the client makes the answer when it
-     * applies the transaction. */
+    /* Of the result only `created` is kept: the client's replica makes the rest of the answer when
+     * it applies the transaction. */
     bool created = result->created;
 
     op_result_release(result);

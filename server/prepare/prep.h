@@ -43,8 +43,8 @@ struct prep_job {
     const struct op_session *session; /* Session of the request; NULL: none. */
     struct slice key;                 /* Idempotency-Key; empty: none. */
     const struct txn_header *header;  /* Origin and time of the transaction. */
-    /* Zxid since which disks are nearly full; 0: there is disk space. While disks are nearly full,
-     * only requests that free disk space are prepared, and each session may be attached once after
+    /* Zxid since which the disks of a quorum are nearly full; 0: they are not. While they are, only
+     * deletes, reaps and ends of sessions are prepared, and each session may be attached once after
      * this zxid. */
     zxid_t low_since;
     struct prep_room room;
@@ -54,9 +54,9 @@ struct prep_job {
  * and its changes are in the overlay; `result` is as op_result_init left it, except for `created`.
  * On error `result` says what failed and why (err, detail, stat of a failed version check,
  * failed_index and results of a multi) and `out` is empty; the caller sets the zxid of the result.
- * OK with an empty `out`: `result` is the remembered answer to that key (`replayed`; its zxid is
- * that of the write), and nothing is to be proposed. `zxid` must be above all zxids that were
- * prepared or applied. */
+ * OK with an empty `out`: `job->key` was used before. `result` is then the remembered answer, with
+ * `replayed` set and the zxid of the first write, and nothing is to be proposed. `zxid` must be
+ * above all zxids that were prepared or applied. */
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result);
 
@@ -65,11 +65,12 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
 bool prep_forget(struct prep *prep, const struct state *state, const struct txn_header *header,
                  zxid_t zxid, struct buf *out);
 
-/* Drops the overlay entries up to `zxid`, because the state has applied all up to `zxid`. */
+/* Drops what is kept for transactions up to `zxid`: the state has applied all of them. */
 void prep_applied(struct prep *prep, zxid_t zxid);
 
-/* Returns the most memory, in bytes, that the state takes until all requests in flight are applied:
- * what they add counts in full, and what they free counts only after they are applied. */
+/* Returns an upper bound of the memory, in bytes, that the state takes until all requests in flight
+ * are applied: a request that adds more than it frees counts at once, and a request that frees more
+ * counts only after it is applied. */
 uint64_t prep_memory_bytes(const struct prep *prep, const struct state *state);
 
 /* Returns the number of entries in the overlay; 0 when nothing is in flight. */

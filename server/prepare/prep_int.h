@@ -15,9 +15,9 @@ struct growth_entry {
 };
 
 /* How much memory the requests in flight will add to the state: one number for each transaction
- * that adds memory. What a transaction frees counts only once it is applied, in the state's own
- * sum. So the state's sum plus these numbers is never too small, and an error in one number ends
- * with its transaction. */
+ * that adds memory. A transaction that frees memory counts only once it is applied, in the state's
+ * own sum. So the state's sum plus these numbers is never too small. A number is dropped when its
+ * transaction is applied, so an error in it does not last. */
 struct growth {
     struct growth_entry *ring; /* Entries by zxid, from `first` on. */
     size_t first;
@@ -55,7 +55,8 @@ struct prep_step {
 /* Refuses the request with `err` and an explanation (NULL: none); returns `err`. */
 enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail);
 
-/* Refuses a request whose condition on a version does not hold: the result carries the stat. */
+/* Refuses a request whose condition on a version does not hold. The result carries the stat, if the
+ * caller may read it. */
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail);
 
@@ -68,7 +69,7 @@ enum err prep_refuse_missing(const struct prep_step *step, const struct op_args 
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
 
 /* Checks the conditions on version and ETag, in that order. On failure the result carries the
- * current stat. */
+ * current stat, if the caller may read it. */
 enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
                             const struct overlay_node *node);
 
@@ -88,8 +89,8 @@ enum err prep_check_quota(const struct prep_step *step, struct slice path, int64
 void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
                       int64_t bytes);
 
-/* Update a quota when the data of its limits znode was set, or its limits znode was deleted. For
- * other znodes these functions do nothing. */
+/* Update a quota when the data of its limits znode (zookeeper_limits) was set, or that znode was
+ * deleted. For other znodes these functions do nothing. */
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);
 void prep_limits_gone(const struct prep_step *step, struct slice path);
 
@@ -105,8 +106,8 @@ void prep_count_node(const struct prep_step *step, struct slice path,
                      const struct overlay_node *node, bool comes);
 void prep_count_acl(const struct prep_step *step, struct slice acl);
 
-/* Checks that there is room for all that the request adds. A delete that frees memory always
- * passes, even when its remembered answer takes more memory than the delete frees. */
+/* Checks that there is room for all that the request adds. A request that frees memory by deleting
+ * znodes or ending a session always passes, however much its remembered answer takes. */
 enum err prep_check_memory(const struct prep_step *step);
 
 /* ---- Idempotency keys. ---- */
@@ -115,8 +116,8 @@ enum err prep_check_memory(const struct prep_step *step);
  * the remembered answer. */
 enum err prep_look_key(struct prep_step *step);
 
-/* If the request has a key, fills the answer of one operation, as it will be after the effect.
- * Without a key the answer is made when the transaction is applied. */
+/* If the request has a key, fills in the answer of one operation, with the stat after the effect of
+ * the operation. Without a key the answer is made when the transaction is applied. */
 void prep_answer(const struct prep_step *step, struct slice path, bool has_stat);
 
 /* If the request has a key, adds the whole answer to the transaction. */
@@ -139,7 +140,8 @@ struct blob *prep_acl_blob(struct slice acl);
 /* Deletes a znode without children. */
 void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t flags);
 
-/* Deletes all znodes of prep->paths, the deepest first; the last one gets `flags`. */
+/* Deletes the `count` znodes of prep->paths, children before their parents; the effect of the last
+ * delete gets `flags`. */
 void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags);
 
 /* ---- Sessions. ---- */

@@ -173,8 +173,8 @@ enum err prep_remember(struct prep_step *step)
 
 /* ---- Forgetting. ---- */
 
-/* Returns after how many ms a result is forgotten: after rememberFor, as promised, when little room
- * is left; otherwise 1/8 later, so that there are fewer transactions. */
+/* Returns after how many ms a result is forgotten: after rememberFor, as promised, once half of the
+ * store of results is full; until then 1/8 of rememberFor later, for fewer transactions. */
 static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memory *memory)
 {
     const struct config_tree *limits = &prep->limits.tree;

@@ -121,10 +121,10 @@ static bool deletes(const struct op_args *args)
     return found;
 }
 
-/* Whether the request deletes znodes and frees memory. Such a request passes even when its
- * remembered answer takes more than it frees. A request that only makes values shorter gets no such
- * exception: it could be repeated without end, and each repetition would add a remembered answer.
- */
+/* Whether the request frees memory by deleting znodes or ending a session. Such a request passes
+ * even when its remembered answer takes more than the request frees. A request that only makes
+ * values shorter gets no such exception: a client could shorten a value byte by byte, and each such
+ * request would add a remembered answer. */
 static bool frees(const struct prep_step *step)
 {
     return step->prep->growth.request < 0 && deletes(step->job->args);

@@ -222,7 +222,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
     return err == ERR_OK ? delete_child(step, args) : err;
 }
 
-/* Removes a TTL or container znode. The candidate was found some time ago, so everything is checked
+/* Removes a TTL or container znode. The leader found it due some time ago, so everything is checked
  * again. */
 enum err prep_reap(const struct prep_step *step, const struct op_args *args)
 {

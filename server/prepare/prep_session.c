@@ -20,8 +20,8 @@ static void find_shown(const struct prep_step *step, const struct op_session *sh
     }
 }
 
-/* Whether another connection has attached the session since this one did. Plain HTTP never
- * attaches. */
+/* Whether another connection has attached the session since this one did. A request over plain HTTP
+ * has no attachment (`attach` 0) that it could lose. */
 static bool has_moved(const struct op_session *shown, const struct overlay_session *session)
 {
     return shown->attach != 0 && shown->attach != session->attach;
@@ -229,7 +229,7 @@ enum err prep_close(const struct prep_step *step, const struct op_args *args)
     if (shown != NULL && shown->shown) {
         find_shown(step, shown, &own);
     }
-    /* A connection that lost the session to another one cannot close it any more. */
+    /* A connection that lost the session to another connection cannot close it any more. */
     if (own.open && own.id == session.id && has_moved(shown, &own)) {
         return prep_refuse(step, ERR_SESSION_MOVED, NULL);
     }

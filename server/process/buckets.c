@@ -89,7 +89,7 @@ static uint64_t wait_ns(const struct buckets *buckets, uint64_t full_ns, uint64_
     return after_ns > buckets->depth_ns ? after_ns - buckets->depth_ns : 0;
 }
 
-/* Charges the tokens; returns the debt after the charge. */
+/* Charges the tokens; returns the ns until the bucket is full again. */
 static uint64_t charge(const struct buckets *buckets, uint64_t *full_ns, uint64_t tokens)
 {
     uint64_t owed = add(owed_ns(buckets, *full_ns), multiply(tokens, buckets->token_ns));
@@ -141,8 +141,8 @@ static struct bucket *find_own(struct buckets *buckets, uint64_t key)
     return NULL;
 }
 
-/* Gives the name the bucket of its set with the smallest debt. NULL: `place` does not allow to take
- * that bucket. */
+/* Gives the name the bucket of its set that is full, or will be full first. NULL: `place` does not
+ * allow to take that bucket. */
 static struct bucket *find_place(struct buckets *buckets, uint64_t key, enum buckets_place place)
 {
     struct bucket_set *set = set_of(buckets, key);

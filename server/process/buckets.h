@@ -2,11 +2,12 @@
  * buckets.h - token buckets by name in a table of fixed size.
  *
  * Each name has a number of tokens; they come back one by one. A bucket is one number: the time at
- * which it will be full again. A full bucket holds no information, so its slot is free, and only
- * such slots are reused: a flood of new names evicts no bucket that is in use. A new name that
- * finds no free slot shares one bucket with the other names of its set, so a full table limits new
- * names and exempts none. The calls for a name's own bucket (`buckets_own_`) never use the shared
- * one, so that no name is limited by others. All functions may be called on any thread.
+ * which it will be full again. A full bucket holds no information, so its slot is free. Except with
+ * BUCKETS_REPLACE only free slots are reused, so a flood of new names evicts no bucket that is in
+ * use. The new names that find no free slot in their set share one bucket of the set, so a full
+ * table limits new names and exempts none. The calls for a name's own bucket (`buckets_own_`) never
+ * use the shared one, so that no name is limited by others. All functions may be called on any
+ * thread.
  */
 #ifndef SERVER_BUCKETS_H
 #define SERVER_BUCKETS_H
@@ -48,8 +49,8 @@ void buckets_release(struct buckets *buckets);
 /* Returns the key of the name `text`; names of different kinds have different keys. */
 uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text);
 
-/* Returns the ns until the bucket has `tokens` tokens, or until it is full when its capacity is
- * smaller. 0: now. */
+/* Returns the ns until the bucket has `tokens` tokens or, if it cannot hold so many, until it is
+ * full. 0: it has them now. */
 uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
 
 /* Takes tokens; missing tokens become debt, up to `debt_ns`. Returns the ns until the bucket is
@@ -60,7 +61,7 @@ uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, 
 enum buckets_place {
     BUCKETS_KEEP_OUT, /* Nothing. */
     BUCKETS_IF_FREE,  /* Takes a free slot; does nothing if there is none. */
-    BUCKETS_REPLACE   /* Takes a free slot, or the slot with the smallest debt in the set. */
+    BUCKETS_REPLACE   /* Takes a free slot, or evicts the set's bucket that will be full first. */
 };
 
 /* buckets_wait for the name's own bucket. False: the name has no bucket or a full one, and

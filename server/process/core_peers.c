@@ -65,8 +65,8 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
     core_step(ctx, &event);
 }
 
-/* Records why a handshake is refused. An unknown caller (`peer` 0) is only logged; the transport
- * reports unknown callers rarely. */
+/* Records why a handshake is refused. The refusal of an unknown caller (`peer` 0) is only logged,
+ * but each time: the transport already limits how often it reports unknown callers. */
 static void on_refused(void *ctx, uint32_t peer, const char *why)
 {
     struct server *server = ctx;

@@ -16,7 +16,7 @@ enum {
     /* Front ends: acceptor, watcher, WebSockets, libwebsockets, reading the memory size of this
      * process, counting open descriptors, one accepted connection that is about to be refused. */
     FRONT_FILES = 28,
-    /* The probe thread: epoll, wake-up, listener, and one connection that makes room for another.
+    /* The probe thread: epoll, wake-up, listener, and one accepted connection without a seat yet.
      */
     PROBE_FILES = 4,
     /* Each HTTP thread: epoll, wake-up, a directory and a file of webDir. */

@@ -19,7 +19,7 @@ struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
     uint32_t reserve;    /* Descriptors that clients do not get. */
     uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
-    uint32_t seats;      /* Part of the reserve: possible probes beyond the connection limits. */
+    uint32_t seats;      /* Part of the reserve: connections over a limit, as they may be probes. */
     uint32_t lingers;    /* Part of the reserve: refused clients until they hang up. */
     uint32_t clients;    /* Connections and second descriptors together; 0: the limit is too low. */
 };
@@ -32,7 +32,7 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
 void files_apply(const struct files_plan *plan, struct config *config);
 
 /* True when a limit of `config` exceeds the plan; `text` is then a warning for the log, with the
- * remedy. Both are called before files_apply. */
+ * remedy. Called before files_apply, which lowers the limits. */
 bool files_warn_connections(const struct files_plan *plan, const struct config *config,
                             char text[FILES_TEXT_MAX]);
 bool files_warn_streams(const struct files_plan *plan, const struct config *config,

@@ -178,7 +178,8 @@ static uint64_t heard_at(const struct zab_peer_status *peer, const struct heartb
 }
 
 /* Returns the state in the peer's last report, unless a newer message of the peer says that it is
- * looking. Returns "joining" for a peer that reported itself as leader, if another one leads. */
+ * looking. Returns "joining" for a learner that does not serve yet, and for a peer that reported
+ * itself as leader, if another one leads. */
 static const char *reported_state(const struct zab_status *self, const struct zab_peer_status *peer,
                                   const struct heartbeat *heartbeat)
 {

@@ -2,7 +2,7 @@
  * Shares of the results that are kept for retries. Half of maxRemembered is free for all. In the
  * other half each client, and each address, has a share, which its token bucket hands out over
  * rememberFor. A client may use all replicas, so each replica hands out an equal part of the share.
- * Writes without a key cost one comparison.
+ * For a write without a key all this costs one comparison.
  */
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
@@ -14,7 +14,7 @@ enum {
     BURST_PART = 2,     /* Half of a share may be used at once, the other half over rememberFor. */
     FREE_PART = 2,      /* Half of the pool is free for all. */
     RESULT_BYTES = 160, /* About the size of an encoded result without its path. */
-    NAME_BYTES = 16,    /* Size of a sequence number after a path, and of lengths. */
+    NAME_BYTES = 16,    /* Size of a sequence number after a path, and of length fields. */
     SESSION_SCOPE_MAX = 32
 };
 

@@ -375,7 +375,7 @@ static bool is_super_guess(struct guard *guard, struct slice network, const stru
 }
 
 /* Returns the ns until the identity may be evaluated. While no password has failed recently, the
- * function only compares two times. For a confirmed identity it takes no lock. */
+ * function only compares two timestamps. For a confirmed identity it takes no lock. */
 static uint64_t wait_ns_of(struct guard *guard, struct slice network, struct slice id,
                            uint64_t now_ns)
 {

@@ -18,11 +18,10 @@
  * of other addresses: when the table of addresses is full, those with the smallest debt are
  * forgotten.
  *
- * A client can write an ACL that confirms any identity. So a newly confirmed identity never
- * replaces an identity that was in use recently, of the same name or of another one. An identity
- * that an ACL has confirmed never replaces one that superDigest has confirmed. An identity that
- * finds no place is not kept: it only loses the right to pass while its name is slowed. Look-ups
- * take no lock.
+ * A client can write an ACL that confirms any identity. So an identity that an ACL has confirmed
+ * never replaces an identity that was in use recently, not even one of the same name, and never
+ * replaces one that superDigest has confirmed. An identity that finds no place is not kept: while
+ * its name is slowed, that identity waits like an unconfirmed one. Look-ups take no lock.
  *
  * Malformed credentials and secrets of 122 random bits reveal nothing by their failure: they are
  * only counted and logged. An IPv6 address counts as its /64. Any thread.

@@ -23,8 +23,8 @@ static bool must_wait(struct log_thread *log)
     return atomic_load(&log->stuck) || atomic_load(&log->lacks_files);
 }
 
-/* Posts the completions to the core. Without completions, posts only when the log begins or ends to
- * wait, so that the core notices. */
+/* Posts the completions to the core. Without completions, posts only when the log thread begins or
+ * ends a wait for space or a descriptor, so that the core notices. */
 static void report(struct log_thread *log, struct persist_dones *take_dones, bool waited)
 {
     if (take_dones->count == 0 && waited == must_wait(log)) {

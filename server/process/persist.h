@@ -1,7 +1,7 @@
 /*
  * persist.h - the protocol's disk operations on their way to the store and back.
  *
- * The core turns each PERSIST effect into an operation of the store and collects them in a batch;
+ * The core turns PERSIST effects into operations of the store and collects them in a batch;
  * the log thread runs the batch and returns completions, which the core passes to the protocol as
  * PERSISTED events. A batch owns all that it points to, so it can move between threads. The server
  * and the simulator share this code, because the order on disk is part of the protocol.
@@ -31,8 +31,8 @@ struct persist_batch {
     size_t cap;
 };
 
-/* Completions of durable operations: one for each operation with a result, and one for the last
- * durable operation. */
+/* Completions of durable operations. A completion also covers all earlier operations, so only the
+ * operations with a result and the last durable operation have one. */
 struct persist_dones {
     struct zab_ev_persisted *items;
     size_t count;

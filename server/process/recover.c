@@ -196,7 +196,7 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
     enum err err = ERR_OK;
 
     if (!rebuild->state) {
-        return ERR_CORRUPT; /* The log has no configuration. */
+        return ERR_CORRUPT; /* There are records, but no configuration. */
     }
     if (rec->type == LOGREC_TXN) {
         err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),

@@ -3,9 +3,9 @@
  * quarantine it when it is damaged, else rebuild the state from the newest snapshot and the
  * committed part of the log.
  *
- * The uncommitted tail of the log is not applied, because it may still be truncated. A quarantined
- * disk starts with an empty history, regardless of its log, and is refilled. The quarantine mark is
- * durable before the replica starts. Server and simulator share this code.
+ * The uncommitted tail of the log is not applied, because it may still be truncated. A replica with
+ * a quarantined disk ignores its log, starts with an empty state and is refilled. The quarantine
+ * mark is durable before the replica starts. Server and simulator share this code.
  */
 #ifndef SERVER_RECOVER_H
 #define SERVER_RECOVER_H
@@ -17,8 +17,8 @@
  * Prepares a replica to start, before any other thread runs. The caller has set in `options->zab`:
  * id, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number that is used only
  * if the directory is formatted. This function fills in all other members of `options->zab`, and
- * `records_since_snap`. If there is a configuration, the state is put into `view`; while
- * bootstrapping, or as a learner that knows no cluster yet, the view stays empty. `ret_identity` is
+ * `records_since_snap`. If there is a configuration, the state is put into `view`. The view of a
+ * bootstrapping replica, or of a learner that knows no cluster yet, stays empty. `ret_identity` is
  * the identity that is now on the disk.
  *
  * A snapshot that turns out to be damaged is discarded for an older one, and `report` is updated.
@@ -40,7 +40,8 @@ enum err recover_each(struct store *store, zxid_t from, zxid_t last,
 
 /* Puts a state with this `history` into the view, and fills the event that answers ZAB_FX_RESTORE
  * of `start`. For `start` 0 the state is empty; otherwise it is the newest snapshot, which is fuzzy
- * up to its end. When the event has an `err`, ERR_CORRUPT or ERR_MISSING, the view is unchanged. */
+ * up to its end. When the event has an `err`, such as ERR_CORRUPT or ERR_MISSING, the view is
+ * unchanged. */
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event);
 

@@ -12,8 +12,8 @@ enum {
     STEP_MS = 1000,
     COARSE_MS = TREND_COARSE_S * STEP_MS,
     TRIM_MS = 3000, /* Shortest time between two returns of memory to the system. */
-    /* Memory that clients must have freed before the next return: TRIM_BYTES; or TRIM_REST_BYTES,
-     * if at least TRIM_REST_BYTES were still in use at the last return. */
+    /* Unsent bytes that must have been freed before the next return: TRIM_BYTES; or
+     * TRIM_REST_BYTES, if at least TRIM_REST_BYTES were still in use at the last return. */
     TRIM_BYTES = 32 << 20,
     TRIM_REST_BYTES = 1 << 20
 };

@@ -1,8 +1,8 @@
 /*
  * server.h - the process around a replica: threads, sockets, disk, clock.
  *
- * The server knows no front end: the caller starts the front ends with the server's gate. Starting
- * checks everything that can be wrong before anything is written.
+ * The server knows no front end: the caller starts the front ends with the server's gate. Before
+ * server_start writes anything, it checks ports, names and directory.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
@@ -26,7 +26,7 @@ enum {
 };
 
 /* Opens the directory, recovers, and starts the threads. On error `error` is one line with the key
- * and the remedy. `config` must outlive the server. Blocks the signals in all threads. */
+ * and the remedy. `config` must outlive the server. Calls server_block_signals. */
 enum err server_start(const struct config *config, struct server **ret_server,
                       char error[SERVER_ERROR_MAX]);
 

@@ -17,7 +17,7 @@ enum {
     RESOLVE_STEP_MS = 50
 };
 
-/* Sockets that stay open until the end, so that two keys cannot name the same port. */
+/* Sockets that stay open until all ports are checked, so that two keys cannot name one port. */
 struct held {
     int fds[CHECK_FDS_MAX];
     uint32_t count;
@@ -138,8 +138,8 @@ static bool is_name(const struct config *config)
 
 /* Checks the address for peers; one usable address of the name is enough, here and for the
  * transport. A name that resolves to another machine does not prevent the start, because a
- * container's name may still lead to its predecessor. A wrong id looks the same, so the transport
- * makes no connections until the name leads to this machine. */
+ * container's name may still lead to its predecessor. With a wrong `id` the name also resolves to
+ * another machine, so the transport makes no connections until the name leads to this machine. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {

@@ -207,7 +207,7 @@ struct gate {
 
 /* ---- Sampler: counters of the recent past, for plots. ---- */
 
-/* Counters at some time; a sample is the difference of two. */
+/* The counters at one time; a sample is the difference of two such structs. */
 struct sampler_counts {
     uint64_t at_us;
     uint64_t cpu_us;
@@ -227,14 +227,15 @@ struct sampler {
     struct thread thread;
     struct trend *trend;
     struct mailbox ended;         /* Closed to end the thread. */
-    struct sampler_counts fine;   /* Counters at the last step of 1 s; of the thread alone. */
-    struct sampler_counts coarse; /* Counters at the last step of 10 s; of the thread alone. */
+    struct sampler_counts fine;   /* Counters at the last 1-s step; only the thread uses them. */
+    struct sampler_counts coarse; /* Counters at the last 10-s step; only the thread uses them. */
     uint64_t coarse_slot;
     uint64_t unsent_peak; /* Peak of gate.unsent since memory was last given back to the system. */
     uint64_t trim_ms;     /* The earliest time of the next return of memory. */
     bool trim_rest;       /* Much memory was still in use at the last return. */
-    _Atomic uint32_t sync_p50_us; /* p50 of the latest syncs of the log, of 10 s; 0: none yet. */
-    _Atomic uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
+    /* Quantiles of the log's syncs in the latest 10-s step that has syncs; 0: none yet. */
+    _Atomic uint32_t sync_p50_us;
+    _Atomic uint32_t sync_p99_us;
 };
 
 void sampler_start(struct server *server);

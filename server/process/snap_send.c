@@ -86,7 +86,7 @@ static enum err slot_open(struct snap_send *send, struct snap_send_slot *slot)
     return err;
 }
 
-/* True when the peer has the first bytes of this file: the contents count, not the file's name. */
+/* True when the peer has the first bytes of this file; `id` is a hash of all bytes of the file. */
 static bool is_same(const struct snap_send_slot *slot, const struct snap_piece *piece)
 {
     ASSERT(slot->reader);

@@ -3,10 +3,11 @@
  * for a while after its last piece was read, so that a learner that has missed the last pieces can
  * resume.
  *
- * A file is sent only after all of it was read and its checksums verified, once per process. A file
- * that was sent to a peer to the end is checked again when that peer requests it again, because the
- * peer may have refused it. A peer that begins again during the check does not restart the check. A
- * snapshot that does not verify is never sent or loaded again; the next older one replaces it.
+ * Before a file is sent, all of it is read and its checksums are verified. The process does this
+ * once for each file, with one exception: a file that was sent to a peer to the end is checked
+ * again when that peer requests it again, because the peer may have refused it. A peer that begins
+ * again during the check does not restart the check. A snapshot that does not verify is never sent
+ * or loaded again; the next older one replaces it.
  *
  * Checking proceeds block by block, so that the thread can do other work in between. Owner: the
  * worker thread; in the simulator the node.
@@ -51,8 +52,8 @@ void snap_send_init(struct snap_send *send, struct store *store);
 /* Closes all files: the replica loads another state, or the process ends. */
 void snap_send_close(struct snap_send *send);
 
-/* Closes files that no peer has used for `idle_ms`: the peer is gone. A file that is not checked
- * yet stays open, because the caller will check it. */
+/* Closes each file that its peer has not used for `idle_ms`: that peer is gone. A file that is not
+ * checked yet stays open, because the caller will check it. */
 void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
 
 /* A piece of a snapshot file: the request; members marked "out" are its result. */

@@ -24,8 +24,8 @@ static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxi
     return ERR_OK;
 }
 
-/* Reads all blocks. A snapshot that cannot be loaded would put the disk in quarantine, and no other
- * replica could refill it. */
+/* Reads all blocks: if the replica could not load the snapshot later, its disk would go into
+ * quarantine, and no other replica could refill it. */
 static enum err read_blocks(struct store_snap_reader *reader)
 {
     struct slice block;
@@ -63,8 +63,8 @@ static enum err take_config(void *ctx, const struct logrec *rec)
     return rec->type == LOGREC_CONFIG ? take_if_newer(ctx, logrec_payload(rec), rec->zxid) : ERR_OK;
 }
 
-/* Takes the newest configuration of the log. Reading all of the log also proves that the log can be
- * read. */
+/* Takes the newest configuration of identity, snapshot and log. This also proves that the snapshot,
+ * and the log after its start, can be read. */
 static enum err newest_config(struct store *store, const struct store_report *report,
                               struct zab_config *ret_config)
 {

@@ -2,10 +2,10 @@
  * sole_voter.h - when a majority of the disks is lost for good, one disk becomes the only voter, as
  * with etcd's --force-new-cluster.
  *
- * The whole change is one write of the disk's identity, whose first configuration is replaced by
- * one in which this disk alone votes; so a crash leaves the old ensemble or the new one. All of the
- * log counts as committed then, because the only voter has it. The following epochs are far above
- * all that the lost replicas may have seen. Runs offline, on a stopped replica's directory.
+ * One write makes the change: it replaces the configuration in the disk's identity by one in which
+ * this disk alone votes. So a crash leaves the old ensemble or the new one. All of the log then
+ * counts as committed, because the only voter has it. The epochs that follow are far above all
+ * epochs that the lost replicas may have seen. Runs offline, on a stopped replica's directory.
  */
 #ifndef SERVER_SOLE_VOTER_H
 #define SERVER_SOLE_VOTER_H
@@ -19,9 +19,9 @@ struct sole_voter {
     struct zab_config config; /* The newest configuration on the disk, committed or not. */
     uint32_t promised_epoch;
     uint32_t epoch;   /* Epoch of the last record. */
-    zxid_t committed; /* Known commit index: later commits of the lost replicas are lost. */
-    zxid_t last;      /* Newest record. Records after `committed` are kept, although they may never
-                         have been acknowledged. */
+    zxid_t committed; /* Commit index as this disk knows it; the true one may be higher. */
+    zxid_t last;      /* Newest record; all writes after it are lost. Records after `committed` are
+                         kept, although they may never have been acknowledged. */
     uint64_t torn_bytes;
 };
 

@@ -2,8 +2,8 @@
  * trend.h - time series of the recent past, for plots: each in two ring buffers of fixed size.
  *
  * A slot is a step of the monotonic clock. Slots that were not measured, because the process stood
- * still or did not run, are empty, so that a plot shows a gap there. One thread puts values, any
- * thread writes JSON.
+ * still, are empty, so that a plot shows a gap there. One thread puts values, any thread writes
+ * JSON.
  */
 #ifndef SERVER_TREND_H
 #define SERVER_TREND_H

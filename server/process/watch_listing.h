@@ -3,8 +3,8 @@
  *
  * Each front-end thread owns its watches. So the listing travels from mailbox to mailbox, each
  * front end adds its own watches, and the last one answers. No thread waits for another, and the
- * core is not involved. A front end looks at WATCH_LISTING_LOOKED_MAX watches at most; when there
- * are more, the answer is marked as truncated.
+ * core is not involved. A front end looks at WATCH_LISTING_LOOKED_MAX clients and watches at most;
+ * when there are more, the answer is marked as truncated.
  */
 #ifndef SERVER_WATCH_LISTING_H
 #define SERVER_WATCH_LISTING_H
@@ -15,7 +15,7 @@
 
 enum {
     WATCH_LISTING_LIMIT_MAX = 1000,  /* Rows of an answer. */
-    WATCH_LISTING_LOOKED_MAX = 20000 /* Watches that one front end looks at, in about 2 ms. */
+    WATCH_LISTING_LOOKED_MAX = 20000 /* Clients and watches a front end looks at (about 2 ms). */
 };
 
 struct watch_listing {
@@ -37,11 +37,11 @@ struct watch_listing {
     struct buf rows; /* JSON objects, with commas between them. */
     uint32_t count;
     bool truncated;  /* There may be more rows. */
-    uint32_t looked; /* Watches that the present front end has looked at. */
+    uint32_t looked; /* Clients and watches that the present front end has looked at. */
     uint32_t next;   /* enum gate_front: the next front end. */
 };
 
-/* A client of a front end, which may have watches. */
+/* A client of a front end, with or without watches. */
 struct watch_listing_client {
     const struct watch_owner *owner;
     uint64_t session; /* Public id; 0: none. */
