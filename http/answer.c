@@ -267,8 +267,8 @@ static struct slice addressed_path(const struct http_request *request)
 }
 
 /* Returns the status of a success. A write that has created its znode is answered with 201, even if
- * the request was to set a znode. A czxid that equals the zxid of the write also shows a creation,
- * because `created` is missing when this replica knows the write only from the log. */
+ * the request was to set a znode. When this replica knows the write only from the log, `created` is
+ * missing; then the creation shows in a czxid that equals the zxid of the write. */
 static uint32_t status_of(const struct http_request *request, const struct op_result *result)
 {
     bool raw = request->wants.media == HTTP_MEDIA_RAW;

@@ -1,7 +1,7 @@
 /*
  * Request authentication: credentials, the session of the request, its idempotency key, and the ACL
- * of the znode that it creates. A session's secret is created, read and hashed here alone; only the
- * client that opens the session receives it.
+ * of the znode that it creates. In http/, only this file creates, reads and hashes the secret of a
+ * session; only the client that opens the session receives the secret.
  */
 #include "http/http_int.h"
 #include "server/op/acl.h"
@@ -178,7 +178,7 @@ static bool parse_entries(struct slice list, struct buf *out)
     return out->len > 0 && !out->overflow && acl_is_sound(buf_slice(out));
 }
 
-/* Takes the ACL of Zk-Acl. The ACL only has to be readable here; the leader makes it canonical. */
+/* Takes the ACL of Zk-Acl. Here it only has to be well-formed; the leader makes it canonical. */
 static void take_acl(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

@@ -1,7 +1,7 @@
 /*
- * Connections and their deadlines. libmicrohttpd ("the library") closes only silent connections; a
- * client that sends a byte now and then would stay for ever. So each phase has a deadline, which
- * the acceptor enforces.
+ * Connections and their deadlines. libmicrohttpd ("the library") can only close silent connections;
+ * a client that sends a byte now and then would stay for ever. So phases have deadlines, which the
+ * acceptor enforces.
  */
 #include "base/hash.h"
 #include "http/http_int.h"
@@ -233,7 +233,7 @@ static bool slow_look(struct http_conn *conn, uint32_t phase, uint64_t deadline_
 
     slowest->going += is_short && phase == HTTP_EXPIRED ? 1 : 0;
     if ((phase != HTTP_SENDING && phase != HTTP_IDLE) || deadline_ms == 0) {
-        return false; /* No answer is being sent, or an endless one. */
+        return false; /* No answer is being sent, or the answer has no deadline. */
     }
     if (pace->of_ms != deadline_ms) { /* Another answer than at the last check. */
         pace->of_ms = deadline_ms;
@@ -262,8 +262,8 @@ static bool is_slow(const struct http_conn *conn, uint64_t now_ms)
     return has_stalled(&conn->pace, now_ms) || conn->pace.credit < 0;
 }
 
-/* Sets how many slow connections to close at least: 1 or, when the last closing freed less than
- * half of the expected bytes, twice as many as before. */
+/* Sets the least number of slow connections to close: 1 or, when the last closing freed less than
+ * half of the expected bytes, double the previous least number. */
 static void set_least(struct http_relief *relief, uint64_t used)
 {
     bool enough = used + relief->expected / 2 <= relief->used;

@@ -94,8 +94,8 @@ static const struct http_param *find_param(const struct http_target *target, str
     return NULL;
 }
 
-/* Returns the row that applies when no query parameter selects another row. At a collection this is
- * the row about all sessions, unless the request names a session. */
+/* Returns the row that applies when no query parameter selects another row. At /sessions/v1, the
+ * only collection, this is the row about all sessions, unless the request names a session. */
 static const struct op_def *default_row(const struct http_request *request)
 {
     bool named = request->auth.url_secret.len > 0 || request->head.session.data ||

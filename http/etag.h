@@ -20,8 +20,8 @@ enum {
 /* Writes hexadecimal digits without leading zeros; returns their end. */
 char *http_put_hex(char *at, uint64_t value);
 
-/* Writes the tag of a result, which depends on the shape of the answer; "" when the answer has no
- * tag. */
+/* Writes the tag of a result; "" when the answer has no tag. The shape of the answer decides what
+ * the tag covers. */
 void http_etag(const struct op_args *args, const struct op_result *result, char out[HTTP_ETAG_MAX]);
 
 /* Writes the tag of the part that the write `op` changes, the data or the ACL, from a stat. */
@@ -34,11 +34,11 @@ void http_etag_bytes(struct slice bytes, char out[HTTP_ETAG_MAX]);
  * not. */
 bool http_etag_matches(struct slice list, const char *etag);
 
-/* Writes the stat in the form of one header: "czxid=0x500000012, mzxid=..., version=3, ...". */
 enum {
     HTTP_STAT_MAX = 320
 };
 
+/* Writes the stat in the form of one header: "czxid=0x500000012, mzxid=..., version=3, ...". */
 void http_stat_text(const struct stat_view *stat, char out[HTTP_STAT_MAX]);
 
 #endif

@@ -257,8 +257,8 @@ static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
     }
 }
 
-/* Scans lines up to the blank line. Returns the length including the blank line, or 0 if the blank
- * line has not arrived. */
+/* Scans lines up to the blank line that ends the head. Returns the length including this line; 0:
+ * this line has not arrived, or a line has a fault. */
 static size_t scan_lines(struct slice bytes, struct scan *scan)
 {
     const uint8_t *end = bytes.data + bytes.len;

@@ -1,11 +1,11 @@
 /*
  * framing.h - where requests begin and end in the bytes of a connection, by our own strict rules.
  *
- * The acceptor applies the rules to the first head of a connection and the inlet (inlet.h) to all
- * later ones, so each head is treated alike. libmicrohttpd ("the library") has no reason to refuse
- * a request that has passed these rules. By itself the library accepts ambiguous framing (two
- * lengths, a length next to chunks, two hosts, names with blanks). A proxy in front may read such a
- * request differently, so the request is refused here and the connection ends. Pure: no I/O.
+ * The acceptor applies the rules to the first head of a connection, and the inlet (inlet.h) to each
+ * head that libmicrohttpd ("the library") reads. The library has no reason to refuse a request that
+ * has passed these rules. By itself the library accepts ambiguous framing (two lengths, a length
+ * next to chunks, two hosts, names with blanks). A proxy in front may read such a request
+ * differently, so the request is refused here and the connection ends. Pure: no I/O.
  */
 #ifndef HTTP_FRAMING_H
 #define HTTP_FRAMING_H
@@ -56,8 +56,8 @@ struct http_framing {
 struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
                                             struct http_framing *ret_framing);
 
-/* Rewrites a complete, correct head for the library without changing the length. Otherwise the
- * library would keep blanks after a value, and would copy cookies into its memory. */
+/* Rewrites a complete, correct head for the library, which would otherwise keep blanks after a
+ * value and copy cookies into its memory. The length does not change. */
 void http_head_tidy(uint8_t *head, size_t len);
 
 /* Returns the size of the library's memory (pool) for a connection with heads up to `head_max`; the
@@ -76,8 +76,8 @@ struct http_chunks {
     uint32_t digits;
     uint32_t extras;     /* Bytes of extensions so far. */
     uint32_t trailers;   /* Bytes of trailers so far. */
-    size_t trailers_at;  /* Position of trailers, with line ends, in the bytes last taken. */
-    size_t trailers_len; /* Length of the trailers there; the caller removes them. */
+    size_t trailers_at;  /* Start of the trailers (with line ends) in the bytes of the last call. */
+    size_t trailers_len; /* Length of these trailers; the caller removes them. */
     uint64_t left;       /* Bytes left of this chunk. */
     bool over;           /* The body is complete. */
     const char *fault;   /* Constant; NULL: none. */

@@ -132,8 +132,8 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     return !task || task->extend(conn) ? MHD_YES : MHD_NO;
 }
 
-/* Fills in the request for the core: the operation itself or, when the library's thread will run
- * the operation afterwards, the look-up of its session. */
+/* Fills in the request for the core: the operation itself or, for a kind that the core does not
+ * handle, the look-up of the session that the request names. */
 static void fill_op(struct http_conn *conn, struct op_request *op)
 {
     struct http_request *request = &conn->request;
@@ -184,7 +184,8 @@ static enum MHD_Result run_here(struct http_conn *conn)
                               : http_stream_begin(conn);
 }
 
-/* Answers a write. The session may be new to this replica, so it is looked up now. */
+/* Answers a write. Records a heartbeat of the session in the result, or of the session that this
+ * replica did not know before the write. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

@@ -101,8 +101,8 @@ struct http_line {
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
                            struct http_head *ret_head);
 
-/* Whether the request waits on purpose, perhaps for hours, or transfers a subtree. The result may
- * be wrong, because it only chooses the library's daemon for the connection. */
+/* Whether the request waits on purpose, perhaps for hours, or transfers a subtree. A wrong result
+ * does no harm: it only chooses the library's daemon for the connection. */
 bool http_head_waits(const struct http_line *line, const struct http_head *head);
 
 /* Returns the best type of `offered` (preferred first, ended by HTTP_MEDIA_NONE) for the Accept

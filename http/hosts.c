@@ -1,7 +1,7 @@
 /*
  * Addresses of clients; the host names that this replica accepts, and the web pages that may use
- * it. The port in Host is ignored: DNS rebinding attacks use names, and port mappings would
- * otherwise be refused.
+ * it. The name in Host is checked because of DNS rebinding attacks. The port is ignored: these
+ * attacks do not depend on it, and a check would refuse clients behind a port mapping.
  */
 #include "base/hash.h"
 #include "http/http_int.h"

@@ -73,9 +73,9 @@ static void http_free(struct http *http)
     mem_free(http);
 }
 
-/* Sets how much one address may use. An address gets the same part of the memory for bodies as of
- * the connections. Its transfers leave one slot to other addresses, unless the address may have all
- * connections, as a proxy may. */
+/* Sets how much one address may use. Of the memory for bodies, an address gets the same part as of
+ * the connections, and at least enough for the largest request. Its transfers leave one slot to
+ * other addresses, unless the address may have all connections, as a proxy may. */
 static void init_shares(struct http *http)
 {
     const struct config_clients *limits = http->limits;
@@ -135,8 +135,9 @@ void http_drain(struct http *http)
     http_accept_finish(http->accept, end_ms);
 }
 
-/* Waits until no connection is suspended, because MHD_stop_daemon would abort the process. Each
- * connection is resumed by its deadline. */
+/* Waits until no request is suspended, because with a suspended connection MHD_stop_daemon would
+ * abort the process. The gate replies by the deadline of each request; http_stop has begun to end
+ * all other waits. */
 static void wait_for_gate(struct http *http)
 {
     MUTEX_HOLD(&http->wait_mutex);

@@ -48,8 +48,8 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
  * will call http_stop. */
 void http_drain(struct http *http);
 
-/* Ends the threads and frees everything. Waits for requests that the gate still holds; all seats
- * must have been given back. Accepts NULL. */
+/* Ends the threads and frees everything. Waits for requests that the gate still holds;
+ * http_seat_give must have been called for all connections that `take` took. Accepts NULL. */
 void http_stop(struct http *http);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Owners: after the start, the members of `struct http` are constant, except for atomics and
  * members that a mutex guards. A connection belongs to the library thread that serves it, with two
- * exceptions: the acceptor reads `phase` and `deadline_ms` to enforce deadlines, and while the
- * connection is suspended its request belongs to the thread that will resume it.
+ * exceptions: the acceptor reads and changes `phase` and `deadline_ms` to enforce deadlines, and
+ * while the connection is suspended its request belongs to the thread that will resume it.
  */
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
@@ -147,7 +147,8 @@ struct http {
     _Atomic uint32_t ending; /* Large reads that http_stop resumed and that are not answered yet. */
     pthread_mutex_t wait_mutex; /* The mutex of `changed`, on which the stopping thread waits. */
     pthread_cond_t changed;
-    /* Requests that another thread will resume. Changed with wait_mutex held, read without it. */
+    /* Requests that another thread will resume; open streams do not count. Changed with wait_mutex
+     * held, read without it. */
     _Atomic uint32_t suspended;
     struct http_transfers transfers;
     struct http_large large;
@@ -208,7 +209,7 @@ void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_conte
                       enum MHD_ConnectionNotificationCode code);
 
 /* Enters a phase whose deadline is `limit_ms` from now (0: none). False when the connection is
- * already in HTTP_EXPIRED, which never changes. */
+ * already in HTTP_EXPIRED, its last phase. */
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
 
 /* Writes the problem as raw bytes and ends the connection. For use in the middle of a request,
@@ -223,7 +224,7 @@ void http_conn_reset(struct http_conn *conn); /* Frees what the request holds. *
 /* Acceptor: ends connections whose deadline has passed or whose client is too slow. */
 void http_conns_scan(struct http *http, uint64_t now_ms);
 
-/* Acceptor: closes idle connections; returns how many are left. */
+/* Acceptor: closes idle connections; returns how many connections still have a request. */
 uint32_t http_conns_close_idle(struct http *http);
 
 /* The result of one scan of all connections: the state of the budget, and the connections that may
@@ -246,8 +247,8 @@ struct http_slowest {
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
 
 /* Returns how many of slowest->conns to close after the scan. When the connections that were closed
- * last freed too little memory, because several of them shared the same value, at least twice as
- * many slow connections are closed. */
+ * last freed too little memory, because other answers still hold the same values, the least number
+ * of slow connections to close doubles. */
 uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest);
 
 /* An answer without the library: a complete response with `Connection: close`, for a socket that
@@ -283,8 +284,8 @@ void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
 bool http_check_local(struct http_conn *conn);
 bool http_check_serving(struct http_conn *conn); /* False also during a shutdown. */
 
-/* Returns the gate's status. It is fetched at the first call of a request, and at the first call
- * after http_status_renew, which follows a suspension. */
+/* Returns the gate's status, which is fetched once and kept in the request until http_status_renew.
+ * http_status_renew is called after a suspension. */
 const struct gate_status *http_status(struct http_conn *conn);
 void http_status_renew(struct http_conn *conn);
 
@@ -371,12 +372,13 @@ void http_request_body_drop(struct http_conn *conn);
 
 /* ---- auth.c: request authentication ---- */
 
-/* Reads credentials, if there are any. Counts malformed credentials, and refuses a user whose
- * passwords have failed too often; the user may try again in `*ret_wait_ms`. */
+/* Reads credentials, if there are any. Refuses and counts malformed credentials. Also refuses a
+ * user whose passwords have failed too often; the user may try again in `*ret_wait_ms`. */
 struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
                                           struct op_principal *principal, uint32_t *ret_wait_ms);
 
-/* Reads credentials, session, idempotency key and ACL from the head, when the row is known. */
+/* Reads credentials, session, idempotency key and ACL from the head. Called when the row of the
+ * request is known. */
 void http_authenticate(struct http_conn *conn);
 
 /* Applies the ACL of Zk-Acl. Called after the body is decoded. */
@@ -428,7 +430,7 @@ void http_header(struct MHD_Response *response, const char *name, const char *va
 void http_header_date(struct MHD_Response *response);
 void http_header_no_store(struct MHD_Response *response); /* Also adds nosniff. */
 
-/* Adds the headers that all answers have; with `date` also Date, and the Vary of answers that
+/* Adds the headers that all answers have. With `date` also adds Date, and the Vary of answers that
  * depend on the client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
 
@@ -484,7 +486,7 @@ enum MHD_Result http_stream_begin(struct http_conn *conn);
 
 /* ---- transfer.c: exports and imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);
-void http_import_begin(struct http_conn *conn); /* Called after the head; may refuse it. */
+void http_import_begin(struct http_conn *conn); /* Called after the head; may refuse the import. */
 
 /* ---- hosts.c: addresses, hosts and origins ---- */
 

@@ -211,8 +211,8 @@ static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
     return given;
 }
 
-/* Acts on the result of a check: waits for the rest of a head, or replaces refused bytes by the
- * stub. */
+/* Acts on the result of a check. A part of a head: calls on_part. Refused bytes: replaces them by
+ * the stub or, in the middle of a request that the library handles, calls on_refused. */
 static void refuse_or_wait(struct http_inlet *inlet, int fd, const struct look *look)
 {
     if (inlet->state != HTTP_INLET_REFUSED) {

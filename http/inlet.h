@@ -39,7 +39,8 @@ struct http_inlet {
     uint64_t heads_in;           /* Heads given to the library. */
     uint64_t heads_begun;        /* Heads that the library has begun to handle. */
     struct buf held; /* Bytes that the library has not read: first `ready` checked bytes, then the
-                        start of a head. Only used for heads that arrive in pieces. */
+                        start of a head. Only used for heads that arrive in pieces, and for the
+                        request that replaces refused bytes. */
     size_t ready;
     /* on_part is called when a head has started to arrive, on_refused when a fault is found in the
      * middle of a request that the library already handles. */

@@ -1,8 +1,8 @@
 /*
  * Answers probes on a thread of its own: on the socket of probeListen, and on connections over a
- * cap that the acceptor hands over. Each connection gets one answer and ends. When all seats of a
- * kind are taken, one connection is evicted (seats.h), so that silent connections cannot block
- * probes.
+ * cap that the acceptor hands over. Each connection gets one answer and ends. Each of these two
+ * kinds has its own seats. When all seats of a kind are taken, one connection of this kind is
+ * evicted (seats.h), so that silent connections cannot block probes.
  */
 #include "base/log.h"
 #include "base/mailbox.h"
@@ -17,7 +17,7 @@ enum {
     BACKLOG = 1024,  /* A burst that fills the backlog delays a probe by a second. */
     ACCEPTS_PER_TURN = 16,
     HEAD_MS = 2000, /* Time for a head to arrive. */
-    SEND_MS = 5000, /* Time for the client to read the answer and close. */
+    SEND_MS = 5000, /* Time for the client to take the answer. */
     TURN_MS = 250,
     ACCEPT_PAUSE_MS = 100, /* Pause of accepting when no descriptor is left. */
     ANSWER_MAX = 8 << 20

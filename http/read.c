@@ -1,7 +1,7 @@
 /*
  * Reads of the tree. Most are answered at once.
  *
- * Large reads: at most httpThreads - 1 of them, and at least one, run at a time, so that a thread
+ * Large reads: httpThreads - 1 of them may run at a time (1 if httpThreads is 1), so that a thread
  * is left for small requests. Further large reads are suspended and run in FIFO order. A tree or a
  * search is always large. Any other read is large when its result is large; if the read must wait,
  * it reads again in its turn.
@@ -261,7 +261,7 @@ static void wait_in_queue(struct http_conn *conn)
     turn->end_ms = os_now_ms() + http->limits->request_timeout_ms;
     list_push_back(&large->waiting, &turn->node);
     large->waiting_count++;
-    http_suspend(conn); /* The mutex is held: no thread can resume it earlier. */
+    http_suspend(conn); /* Until the mutex is released, no thread can resume `conn`. */
 }
 
 enum http_large_entry http_large_enter(struct http_conn *conn)
@@ -277,7 +277,7 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
         conn->request.large.state = HTTP_LARGE_RUNS;
         return HTTP_LARGE_ENTERED;
     }
-    if (atomic_load(&conn->http->draining)) { /* No thread would end the wait. */
+    if (atomic_load(&conn->http->draining)) { /* After http_large_end no thread ends a wait. */
         http_refuse(conn, ERR_NOT_READY, closing_text);
         return HTTP_LARGE_REFUSED;
     }

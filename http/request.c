@@ -107,8 +107,9 @@ static void on_reply(struct op_request *op)
 }
 
 /* Returns how long the core may take. When the client of a write prefers to wait less than
- * requestTimeout (Prefer: wait), that shorter time counts, and the answer says whether the write
- * was done. For a read, Prefer: wait is the time to wait for a change instead. */
+ * requestTimeout (Prefer: wait), that shorter time counts, and a write that is not done by then is
+ * answered with the outcome not-applied or unknown. For a read, Prefer: wait is the time to wait
+ * for a change instead. */
 static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
 {
     uint64_t most_ms = conn->http->limits->request_timeout_ms;
@@ -150,8 +151,8 @@ void http_session_look(struct http_conn *conn)
     }
 }
 
-/* An unknown session has certainly ended only if the state that was read includes a quorum round
- * that began after the request. */
+/* An unknown session has certainly ended only if the state that was read is as new as the quorum
+ * round of this request; http_least_zxid includes the zxid of that round. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why)
 {
     struct http_auth *auth = &conn->request.auth;

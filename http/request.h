@@ -71,7 +71,7 @@ struct http_wants {
     enum http_media media;
     enum op_consistency consistency;
     zxid_t min_zxid;   /* The answer must reflect at least this state. */
-    uint32_t wait_ms;  /* The value of Prefer: wait; 0: the answer is immediate. */
+    uint32_t wait_ms;  /* The value of Prefer: wait, or 0. */
     bool keep_session; /* The stream keeps its session alive. */
     bool verbose;      /* A probe lists the text of all checks. */
 };
@@ -98,14 +98,14 @@ struct http_answer {
     bool cors;       /* The page of the Origin may read the answer. */
     bool replayed;   /* The answer repeats the answer to an earlier request with this key. */
     bool has_waited; /* The client's Prefer: wait was honoured. */
-    bool is_endless; /* The answer has no predictable end, and no deadline. */
+    bool is_endless; /* The end cannot be predicted, so http_send sets no deadline. */
     bool is_untimed; /* The request waits on purpose: its duration is no latency of this replica. */
     uint32_t status;
     size_t bytes;
     zxid_t zxid; /* The state that the answer reflects. */
 };
 
-/* One request; zeroed between two. */
+/* One request; zeroed between two requests. */
 struct http_request {
     uint64_t id;
     uint64_t start_us;

@@ -21,7 +21,7 @@ enum http_route_kind {
     HTTP_ROUTE_METRICS,
     HTTP_ROUTE_DOCUMENT,
     HTTP_ROUTE_UI,
-    HTTP_ROUTE_SOCKET /* The path of WebSockets; the acceptor takes all valid requests. */
+    HTTP_ROUTE_SOCKET /* The path of WebSockets; the acceptor takes a valid first request. */
 };
 
 struct http_route {

@@ -199,8 +199,8 @@ static bool is_for_write(const struct http_conn *conn)
     return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
 }
 
-/* Whether the answer is refused for lack of room. The limit is low, because many small answers
- * together take as much as a few large ones. */
+/* Whether the answer is refused for lack of room. REFUSED_BYTES is low, because many small
+ * answers together take as much as a few large ones. */
 static bool is_refused(const struct http_conn *conn, size_t len)
 {
     return len > REFUSED_BYTES && !is_for_write(conn) &&

@@ -38,7 +38,7 @@ static void ask_session(struct http_stream *stream)
     struct op_session_info info;
     enum err err = stream_find_session(stream, &info);
 
-    stream->ask_session = err == ERR_NOT_READY; /* Again in open_time. */
+    stream->ask_session = err == ERR_NOT_READY; /* Then open_time tries again. */
     if (err == ERR_UNKNOWN_SESSION) {
         stream->session_end = "expired";
         stream->session_end_zxid = subscribe_at(stream->client.watcher->subscriber);

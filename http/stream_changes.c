@@ -3,9 +3,10 @@
  * misses changes before it is open, when its queue is full, or when the subscriber has lost its
  * place in the window.
  *
- * When the unsent bytes of streams and WebSockets exceed the budget, streams lose their queued
+ * When unsent bytes of streams, answers and WebSockets fill the budget, streams lose their queued
  * events, beginning with the stream that has taken nothing for the longest time. A stream catches
- * up when its client reads. A stream is closed if its queue has bytes that cannot be replayed.
+ * up when its client reads. If the budget stays full, streams are closed whose queues hold bytes
+ * that cannot be replayed.
  */
 #include "http/stream.h"
 
@@ -206,8 +207,8 @@ static void gather_difference(struct http_stream *stream, const struct watch *wa
     }
 }
 
-/* Collects a missed event. Missed events go to the watcher's own queue first, because the frame
- * that announces how they were collected precedes them. */
+/* Collects a missed event in the watcher's own queue: the frame before the events says how they
+ * were collected, which is known only after the last event. */
 static void gather(struct http_stream *stream, struct watch *watch, const struct watch_event *event)
 {
     if (event->diff) {

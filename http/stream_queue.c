@@ -90,9 +90,9 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* Discards the queued events. Returns the zxid from which they can be replayed, or ZXID_MAX. A
- * parked stream has sent everything and may catch up at once; any other stream catches up when the
- * library asks for more bytes. */
+/* Discards the queued events. Returns the zxid from which they can be replayed; ZXID_MAX: there
+ * were none. A parked stream has sent everything and may catch up at once; any other stream catches
+ * up when the library asks for more bytes. */
 static zxid_t cut_queue(struct http_stream *stream)
 {
     zxid_t from = ZXID_MAX;

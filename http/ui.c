@@ -2,7 +2,8 @@
  * The dashboard: the files of one page, from the binary or, for development, from a directory. The
  * page has many URLs, so each path that is neither below assets/ nor below docs/ is the page, even
  * if the path has a dot: znodes have names like `v1.2`. Each file is embedded twice, plain and
- * compressed: a library that inflates it for the few clients without gzip would cost more.
+ * compressed: plain copies cost less than a library that inflates files for the few clients without
+ * gzip.
  */
 #include "web/assets.h"
 
