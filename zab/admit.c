@@ -8,9 +8,9 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
 }
 
 /*
- * Whether the last admission to this seat is at least admit_again_ms ago. Otherwise repeated swaps
- * of disks could replace a majority of the disks. The age of the ensemble at the last admission is
- * part of the configuration, so that a new leader respects the limit, too.
+ * Whether the last admission to this seat is at least admit_again_ms ago. Without this limit
+ * repeated swaps of disks could soon replace a majority of the disks. The age of the ensemble at
+ * the last admission is part of the configuration, so that a new leader respects the limit, too.
  */
 static bool admitted_long_ago(const struct zab *zab, const struct zab_member *member)
 {

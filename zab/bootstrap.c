@@ -61,7 +61,7 @@ static void found(struct zab *zab)
     persist_join(zab);
 }
 
-/* Sends the configuration to the founders in it that were absent when it was written. */
+/* Sends the configuration to each connected founder that is still bootstrapping. */
 void bootstrap_tell(struct zab *zab)
 {
     ASSERT(!zab->bootstrapping);

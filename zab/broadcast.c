@@ -97,9 +97,9 @@ static void send_commit(struct zab *zab, struct peer *peer)
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zab->committed});
 }
 
-/* Sends UPTODATE with the current commit watermark. If it carried the zxid that the learner has
- * acknowledged, the learner would lose what was committed meanwhile (the TLA+ specification's third
- * finding). */
+/* Sends UPTODATE with the current commit watermark; the Zab paper leaves open which zxid it
+ * carries. If it carried the zxid that the learner has acknowledged, the learner would deliver the
+ * committed records after that zxid only after the next COMMIT or PING. */
 void broadcast_uptodate(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;

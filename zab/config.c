@@ -109,8 +109,8 @@ static bool is_sound(const struct zab_config *config)
     return zab_config_voters(config) > 0;
 }
 
-/* Whether the bytes were read to their end. A known format has nothing behind its last field. What
- * a later format has there is skipped, so that replicas one version apart work together. */
+/* Whether all fields were read. Format 3 has no bytes after its last field. Bytes that a later
+ * format has there are skipped, so that replicas one version apart work together. */
 static bool is_complete(const struct wire_reader *reader, uint8_t format)
 {
     return format > FORMAT ? wire_reader_ok(reader) : wire_reader_done(reader);

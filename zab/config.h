@@ -30,7 +30,7 @@ struct zab_member {
 };
 
 struct zab_config {
-    zxid_t version; /* zxid of the CONFIG record; 0: founding configuration. */
+    zxid_t version; /* zxid of the CONFIG record; 0: the first configuration of a cluster. */
     uint8_t cluster[ZAB_CLUSTER_LEN];
     uint64_t history; /* Random id of this history of the data. */
     uint32_t count;
@@ -64,8 +64,7 @@ void zab_config_encode(const struct zab_config *config, struct buf *out);
  * ascend, ids are in range and there is at least one voter. */
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config);
 
-/* Whether `bytes` have a format that an earlier release has written and this release does not read.
- */
+/* Whether `bytes` have a format before format 3, which this release does not read. */
 bool zab_config_is_older(struct slice bytes);
 
 #endif

@@ -47,8 +47,9 @@ static void send_vote(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* Sends this replica's vote or role to all connected peers. The start of a role must be sent: peers
- * that took their roles earlier still believe that this replica is looking. */
+/* Sends this replica's vote or role to all connected peers. The start of a role must be sent: a
+ * peer that looks for a leader follows one that a majority names, and until it receives this
+ * message it takes this replica for one that is looking (majority_names). */
 void election_announce(struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -96,8 +97,9 @@ static void election_start(struct zab *zab)
 }
 
 /* Whether candidate `id`, whose log ends at `zxid`, is better than `than_id` (0: no candidate). The
- * higher last zxid wins; if both are equal, the higher id wins. A last zxid contains the current
- * epoch, because each epoch has an EPOCH record in the log. */
+ * higher last zxid wins; if both are equal, the higher id wins. The current epoch needs no
+ * comparison of its own: each epoch has an EPOCH record in the log, so the last zxid contains it.
+ */
 static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
 {
     if (id == 0) {

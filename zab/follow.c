@@ -96,8 +96,9 @@ static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
 }
 
 /* Outlines the log that the leader's stream may continue: the staged log if the file of a snapshot
- * is complete here, else this replica's own log. The staged log ends before the snapshot's end, so
- * all its records are committed, and each leader has them. */
+ * is complete here, else this replica's own log (in quarantine: no log). All records up to the
+ * snapshot's end are committed, and the staged log ends before it. So each leader has the records
+ * of the staged log, or has purged them. */
 static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoch *msg)
 {
     if (zab->partial.is_whole) {
@@ -246,8 +247,8 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
     send_pong(zab, ping->round);
 }
 
-/* Reports at once, not with the next PONG, that the disk is nearly full or has space again: the
- * free part of the log segment could be used up before the next PONG. */
+/* Sends a PONG at once, without a PING, when the disk is nearly full or has space again: before the
+ * next PING the free part of the log segment could be used up. */
 void follow_tell_space(struct zab *zab)
 {
     if (is_learner(zab) && zab->follow.phase > FOLLOW_CEPOCH) {

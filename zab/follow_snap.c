@@ -1,5 +1,6 @@
 /*
- * Phase 2 on the learner's side, when the logs have nothing in common: a snapshot is received.
+ * Phase 2 on the learner's side, when the leader has purged records that the learner lacks: a
+ * snapshot is received.
  *
  * The snapshot comes with the log that makes its state consistent, (start, end]. Both are staged,
  * and one switch on disk (SNAP_INSTALL) puts both in place. Until the switch the old log stands, in
@@ -30,8 +31,9 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.phase = FOLLOW_SNAP;
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
-        /* Nothing can be resumed. Either there is no part of a snapshot, or its file is whole and
-         * the log of the leader no longer reaches back to the end of the staged log. */
+        /* There is no transfer to resume: this replica has no part of a snapshot, or it has the
+         * whole file. With a whole file the leader sends a new snapshot only because its log no
+         * longer reaches back to the end of the staged log. */
         begin(zab);
     }
 }
@@ -144,7 +146,7 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
         return;
     }
     if (follow->has_staged_config) {
-        /* A second change proves that the first one is committed. */
+        /* A leader proposes a configuration only after the previous one is committed. */
         config_bind(zab, &follow->staged_config);
     }
     config.version = rec->zxid;
@@ -227,8 +229,9 @@ static void keep_partial(struct zab *zab)
     }
 }
 
-/* Ends the reception with the dialogue. What has arrived of the snapshot's file stays for the next
- * dialogue, and so does what has arrived of its log once the file is whole. */
+/* Ends the reception when the dialogue ends. If the snapshot's id is known, the next dialogue can
+ * continue the reception: the received part of the file stays on the disk and, if the file is
+ * whole, the staged log stays, too. */
 void follow_snap_abort(struct zab *zab)
 {
     struct following *follow = &zab->follow;
@@ -312,7 +315,8 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     if (done->err != ERR_OK) {
         PROBE("zab.install_refused");
         trail_reset(&follow->staged, 0, 0);
-        /* The next snapshot would not fit either: wait before the next attempt. */
+        /* The disk is full or the snapshot does not verify. The next snapshot may fail in the same
+         * way, so the next dialogue begins a tick later. */
         zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
         if (zab->restore.missed) {
             halt_without_state(zab); /* Nothing replaces the state that could not be loaded. */

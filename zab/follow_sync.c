@@ -36,7 +36,7 @@ static void cut_back(struct zab *zab, zxid_t common)
 
     zxid_t committed = min_u64(zab->committed, zab->trail.last);
 
-    /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
+    /* NOLINTNEXTLINE(misc-redundant-expression): MUTANT(n) is 0 in a release build. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
         /* Rule 6 (README.md): never obey this SYNC. A quorum has lost committed data. */
         fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_COMMITTED_LOST,
@@ -208,7 +208,8 @@ static void inbox_run(struct zab *zab)
     uint32_t count = follow->inbox.count;
     struct inbox_item *items = follow->inbox.items;
 
-    /* Handling may end the role, and the next role fills the inbox again: empty it first. */
+    /* Handling a message may end the role, and follow_leave then drops the messages in the inbox:
+     * take them out of it first. */
     follow->inbox = (struct inbox){0};
     for (uint32_t i = 0; i < count; i++) {
         struct inbox_item *item = &items[i];
@@ -286,9 +287,9 @@ static void ack_newer(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
 }
 
 /*
- * Ends quarantine once the refilled log holds all that the leader's log held when the refill began.
- * Before the damage this disk may have acknowledged records of the same epoch, and it may count
- * again only when it has those records.
+ * Ends quarantine once the refilled log holds all that the leader's log held at SYNC. Before the
+ * damage this disk may have acknowledged records of the leader's epoch. It counts again only when
+ * it has those records.
  */
 static void release_refilled(struct zab *zab, zxid_t durable)
 {

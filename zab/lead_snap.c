@@ -1,11 +1,11 @@
-/* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot is sent. */
+/* Phase 2 on the leader's side, when the log that a learner lacks is purged: a snapshot is sent. */
 #include "zab/zab_int.h"
 
 /* ---- Pace: refills must not delay commits. ---- */
 
 /* Whether refill_rate allows to read a chunk now. All learners share this rate, because they share
  * the leader's disk and network. Before broadcast the rate does not apply: there is no commit to
- * delay, and the quorum may need this learner. */
+ * delay, and the quorum may need a learner that waits for chunks. */
 static bool refill_may_go(const struct zab *zab)
 {
     return zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST ||
@@ -178,8 +178,8 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
     window_sent(zab, &peer->learner);
 }
 
-/* Takes the snapshot that the caller of zab_step has chosen, and its start. Returns false if the
- * log does not reach back to that start any more. */
+/* Notes which snapshot the host has chosen for the learner. Returns false if the log does not reach
+ * back to the start of that snapshot any more. */
 static bool take_start(struct zab *zab, struct peer *peer, const struct zab_ev_snap_fetched *piece)
 {
     struct learner *learner = &peer->learner;

@@ -18,7 +18,8 @@ zxid_t reported_last_zxid(const struct zab *zab)
     return zab->quarantined ? 0 : zab->trail.durable;
 }
 
-/* Appends a record in memory and requests its append on disk. All records enter this log here. */
+/* Appends a record in memory and requests its append on disk. Records enter the log only here, or
+ * with the staged log of a snapshot (follow_install_done). */
 void log_append(struct zab *zab, struct logrec *take_rec)
 {
     ASSERT(zab->state != ZAB_LOOKING);
@@ -55,7 +56,7 @@ void commit_to(struct zab *zab, zxid_t zxid)
     ASSERT(zab->committed == zxid && zab->delivery.last <= zxid);
 }
 
-/* Requests from the host records that are to be delivered and are no longer in memory. */
+/* Asks the host for the records that are to be delivered and are no longer in memory. */
 static void fetch_own(struct zab *zab)
 {
     if (zab->delivery.fetch_token != 0) {

@@ -26,7 +26,7 @@ void config_bind(struct zab *zab, const struct zab_config *config)
     fx_role(zab);
 }
 
-/* Adopts a configuration that is in the log as the pending one. A leader proposes a change only
+/* Sets the pending configuration, whose record is in the log. A leader proposes a change only
  * after the previous change is committed, so the previous configuration is committed. */
 void config_pend(struct zab *zab, const struct zab_config *config)
 {

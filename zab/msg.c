@@ -36,8 +36,8 @@ struct msg_layout {
     }
 #define HEAD INT(dialogue), INT(epoch)
 
-/* The fields of each type, in the order of their bytes. A field that a later version adds goes to
- * the end of its type; when an earlier version sends the message, the field reads as zero. */
+/* The fields of each type, in the order of their bytes. A later version may add a field at the end
+ * of a type only, and must also accept the message of the version before, which lacks it. */
 static const struct msg_layout layouts[] = {
     [ZAB_VOTE] = {"VOTE",
                   {INT(vote.promised), INT(vote.candidate_last), INT(vote.last), INT(vote.round),

@@ -6,8 +6,8 @@
  *
  * A dialogue is what one learner and one leader exchange from the learner's CEPOCH until either of
  * them gives up. The learner chooses the dialogue's number. Learner and leader drop messages of any
- * other dialogue, so that no message arrives after its role has ended (Zab's channel assumption,
- * which TCP alone does not give across reconnects).
+ * other dialogue, so that no message takes effect after its dialogue has ended (Zab's channel
+ * assumption, which TCP alone does not give across reconnects).
  */
 #ifndef ZAB_MSG_H
 #define ZAB_MSG_H
@@ -73,7 +73,8 @@ enum {
     ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* Bytes that a host attaches to a heartbeat. */
 };
 
-/* Each zxid that a replica reports about its own log is durable on its disk. */
+/* Each zxid that a replica reports about its own log is durable on its disk, but for `target` of
+ * SYNC. */
 
 struct zab_msg_vote {
     uint64_t round;        /* Round of the election. */

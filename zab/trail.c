@@ -80,7 +80,7 @@ void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
 }
 
 /* Adds a zxid to the ranges: the next counter, or a new epoch from its start (local and global
- * primary order, A9 and A10). */
+ * primary order, A9 and A10 in tests/sim/README.md). */
 static void epochs_append(struct trail *trail, zxid_t zxid)
 {
     uint32_t epoch = zxid_epoch(zxid);

@@ -70,9 +70,9 @@ struct logrec *trail_find(const struct trail *trail, zxid_t zxid);
 void trail_shrink(struct trail *trail, zxid_t keep);
 
 /* Finds the newest zxid that this log and another log (given by its ranges and base) have in
- * common. By log matching (A14) that zxid is in the highest epoch that both logs have, at the
- * smaller of their last counters there. ERR_MISSING: no common zxid at or above the base of this
- * log. */
+ * common. By log matching (A14 in tests/sim/README.md) that zxid is in the highest epoch that both
+ * logs have, at the smaller of their last counters there. ERR_MISSING: no common zxid at or above
+ * the base of this log. */
 enum err trail_common(const struct trail *trail, const struct epoch_range *ranges, uint32_t count,
                       zxid_t base, zxid_t *ret_common);
 

@@ -181,9 +181,9 @@ enum zab_effect_type {
     ZAB_FX_DELIVER,      /* Apply a record: it is committed, and durable here. */
     ZAB_FX_FETCH,        /* Read records from the log. */
     ZAB_FX_SNAP_FETCH,   /* Read a piece of the newest snapshot that verifies and begins at `oldest`
-                            or later. All pieces for one peer come from one snapshot. If none
-                            verifies, the host answers with an error and takes a new snapshot. */
-    ZAB_FX_RESTORE,      /* A received snapshot was installed: load the state from it. */
+                            or later. All pieces for one peer come from one snapshot. If no
+                            snapshot verifies, the host answers with an error and takes one. */
+    ZAB_FX_RESTORE,      /* A received snapshot was installed, or the log reset: load the state. */
     ZAB_FX_CONFIRMED,    /* The quorum round for a request is done. */
     ZAB_FX_FORWARDED,    /* Leader: a learner has forwarded a client's request. */
     ZAB_FX_REFUSED,      /* Learner: the leader refused a request. */
@@ -361,8 +361,8 @@ void zab_effects_release(struct zab_effects *effects);
 /* ---- The core. ----
  *
  * Messages, disk completions and time come in through zab_step. The calls listed here change the
- * state, too. Each of them carries a decision that the host makes between two events, and either
- * returns an answer that the host needs at once or depends on what the host has just applied:
+ * state, too. The host makes them between two events, because it needs an answer at once or passes
+ * on what it has just applied, found or decided:
  *
  *   zab_propose     the record gets the zxid that zab_next_zxid named: no event may come between
  *   zab_confirm     returns at once whether a quorum round can start
@@ -394,7 +394,7 @@ enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effe
 
 /* Starts a quorum round for the host's `request`, in any serving role; the round ends with
  * CONFIRMED. A change of role drops the round: the host starts it again. ERR_NOT_READY: no round
- * can start. */
+ * can start. ERR_THROTTLED: too many requests wait for a round. */
 enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effects);
 
 /* Sends a client's request to the leader (learner in step only). The answer is the delivery of the
@@ -410,8 +410,8 @@ void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t requ
 /* Whether `dialogue` is the current one with learner `peer` (leader only). */
 bool zab_is_dialogue(const struct zab *zab, uint32_t peer, uint32_t dialogue);
 
-/* Attaches a copy of these bytes to each further PING and PONG. They are opaque here, and at most
- * ZAB_PING_PAYLOAD_MAX long. */
+/* Attaches a copy of these bytes to each further PING, PONG and ACK_NEWLEADER. They are opaque
+ * here, and at most ZAB_PING_PAYLOAD_MAX long. */
 void zab_set_ping_payload(struct zab *zab, struct slice bytes);
 
 /* A checkpoint is a zxid whose counter is a multiple of ZAB_CHECKPOINT. At each checkpoint the host
@@ -451,8 +451,8 @@ struct zab_status {
     zxid_t delivered;
     uint64_t delivered_chain;
     uint64_t heard_ms;        /* When this replica last knew of a leader with a quorum. */
-    uint32_t low_voters;      /* Leader: voters with a nearly full disk, itself included. */
-    bool quorum_low;          /* Leader: without the voters in `low_voters` there is no quorum. */
+    uint32_t low_voters;      /* Leader: replicas with a nearly full disk, itself included. */
+    bool quorum_low;          /* Leader: without the replicas in `low_voters` there is no quorum. */
     uint32_t refills;         /* Leader: learners for which the log is kept. */
     uint32_t refills_stalled; /* Leader: connected learners whose refill makes no progress. */
     const char *reason;       /* Constant: why the replica does not vote or serve; "" if it does. */

@@ -1,8 +1,8 @@
 /*
  * zab_int.h - the private state of the core, shared by the files of this folder only.
  *
- * One struct per replica. The learner's half and the leader's half are separate members: a change
- * of role clears one of them completely, and nothing of the old role remains.
+ * One struct per replica. The learner's half and the leader's half are separate members. Of an
+ * earlier role only the values remain that follow_start and lead_start carry over.
  */
 #ifndef ZAB_ZAB_INT_H
 #define ZAB_ZAB_INT_H
@@ -28,14 +28,14 @@ enum {
     SNAP_TRIP_MAX_MS = 1000,  /* Upper bound of a measured round trip. */
     PINGS_TIMED = 8,          /* Number of newest PINGs whose send time is kept. */
     REFILL_BURST_MS = 20,     /* Allowance of refill_rate that is unused for this time is lost. */
-    REFILL_ALARM_MS = 10000,  /* Minimum time between alarms: log for a learner was purged. */
+    REFILL_ALARM_MS = 10000,  /* Minimum time between two REFILL_LOST_LOG alarms about a peer. */
     REFILL_STALL_TICKS = 300, /* Log is kept this long for a learner without progress. */
     CHECKPOINTS = 32,         /* Own digests remembered. */
     PEER_CHECKPOINTS = 8,     /* Digests remembered of each peer. */
     CONFIRMS_MAX = 65536,     /* Requests waiting for a quorum round. */
     RESIGN_TICKS = 3,         /* A leader that resigned is not a candidate for this long. */
-    DISCOVERY_TICKS = 2,      /* Maximum time to collect a quorum of promises. */
-    INBOX_MAX = 65536,        /* Messages kept while the disk cuts the log back. */
+    DISCOVERY_TICKS = 2, /* Maximum wait for a quorum of CEPOCH or ACKEPOCH, or for NEWEPOCH. */
+    INBOX_MAX = 65536,   /* Messages kept in FOLLOW_CUT: truncation, reset or install. */
     PENDING_CHANGES_MAX = 64, /* Changes on their way to the disk, except appends and chunks. */
 };
 
@@ -147,9 +147,9 @@ struct peer {
     struct learner learner;
     struct keep keep;       /* Outlives the connection. */
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
-    uint64_t keep_alarm_ms; /* No further alarm before this that log for it was purged. */
+    uint64_t keep_alarm_ms; /* No further REFILL_LOST_LOG alarm about it before this. */
     uint64_t heard_ms;      /* When its last message of any kind came; 0: none yet. */
-    uint64_t seen_ms;       /* When its configured incarnation was last connected. */
+    uint64_t seen_ms;       /* When its configured disk was last connected; reset by lead_start. */
     zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
     uint32_t known_promised;
     uint64_t known_incarnation; /* Disk of `known_last` and `known_promised`. */
@@ -222,7 +222,7 @@ enum follow_phase {   /* In the order in which a learner goes through them. */
 struct partial {
     uint64_t id; /* 0: none. */
     uint64_t offset;
-    bool is_whole; /* The whole file is here; `follow.staged` holds what has come of its log. */
+    bool is_whole; /* The whole file is here; `follow.staged` is the received part of its log. */
     zxid_t end;    /* If whole: the snapshot's end, which the staged log does not reach yet. */
     bool has_config;
     struct zab_config config; /* If `has_config`: the newest configuration in the staged log. */
@@ -234,7 +234,7 @@ struct inbox_item {
     zxid_t commit; /* Commit watermark of an ENTRY. */
 };
 
-/* Messages kept while the phase waits for the disk. */
+/* Messages kept in FOLLOW_CUT, while the disk changes the log and the host loads the state. */
 struct inbox {
     struct inbox_item *items;
     uint32_t count;
@@ -246,7 +246,7 @@ struct receiving {
     zxid_t start;
     zxid_t end;
     uint64_t offset; /* Next byte expected. */
-    uint64_t id;     /* Id of the snapshot; 0: unknown, so a broken transfer restarts at 0. */
+    uint64_t id;     /* Id of the snapshot; 0: unknown, so a broken transfer cannot be resumed. */
     bool begun;      /* The first chunk has come, or no partial snapshot can be continued. */
     bool complete;   /* All chunks are here: records of the staged log follow. */
 };
@@ -257,7 +257,7 @@ struct following {
     uint32_t dialogue;
     uint32_t epoch;
     uint64_t heard_ms;  /* When the last message of this dialogue came. */
-    zxid_t ping_commit; /* Commit watermark of the last PING; to be applied before the next PING. */
+    zxid_t ping_commit; /* Commit watermark of the last PING: a fresh state has applied it. */
     uint64_t resend_ms; /* FOLLOW_CEPOCH: when to send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Token of the change that the phase waits for. */
@@ -283,7 +283,7 @@ struct following {
     struct inbox inbox;
 };
 
-/* A PERSIST whose completion changes the state in memory; kept oldest first. */
+/* A PERSIST under way, of any type but APPEND and SNAP_CHUNK; kept oldest first. */
 struct pending_change {
     uint64_t token;
     enum zab_persist_type type;
@@ -321,7 +321,7 @@ struct delivery {
     bool more;            /* The step's limit was reached: more can be delivered. */
 };
 
-/* The state is being loaded from a snapshot. */
+/* Loads of the state by the host, after an install or a reset. */
 struct restore {
     uint32_t under_way; /* Loads under way; nothing is delivered until the last has ended. */
     zxid_t start;       /* Start of the newest snapshot to be loaded. */
@@ -353,7 +353,7 @@ struct zab {
     uint64_t last_step_ms;
     struct zab_effects *effects; /* Effects of the step under way. */
 
-    /* State of the disk, as far as it is known to be durable. */
+    /* The disk and the log. `promise` and `trail.durable` rise when the disk has finished. */
     struct disk_tokens disk;
     bool bootstrapping;
     bool quarantined;
@@ -381,7 +381,7 @@ struct zab {
     uint64_t rejoin_ms; /* No new dialogue before this: a snapshot could not be installed. */
     uint64_t admit_ms;  /* Next check for a disk to admit. */
 
-    /* Reported to the host. */
+    /* For the host. */
     uint64_t heard_ms; /* When this replica last knew of a leader with a quorum. */
     bool was_serving;
     const char *reason;      /* Constant. */
@@ -452,7 +452,7 @@ uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
-/* Whether the connected voters are a majority in the committed configuration only. */
+/* Whether connected voters are a majority of the committed, not of the pending configuration. */
 bool quorum_awaits_new_disk(const struct zab *zab);
 /* Whether this replica is a voter by the configuration and its storage is sound. */
 bool quorum_self_counts(const struct zab *zab);

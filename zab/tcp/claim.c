@@ -20,8 +20,8 @@
 
 /* ---- What is known. ---- */
 
-/* Whether another process of that id is connected, here or with a replica that has reported it
- * (SEEN). */
+/* Whether another process than `start` is connected under the peer's id, here or with a replica
+ * that has reported that process (SEEN). */
 static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_t start)
 {
     uint32_t index = link_index(tcp, link);

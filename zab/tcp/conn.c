@@ -47,8 +47,8 @@ static struct chunk *add_chunk(struct conn *conn)
 }
 
 /* Sets socket options by which both sides notice that the other host has vanished. Without these
- * options only a side that sends notices it. The accepting side may be idle: it would keep the dead
- * connection and refuse the restarted machine for ever. */
+ * options only a side that sends notices it. An idle dialer would keep the dead connection, and
+ * would not dial the restarted machine. */
 static void notice_vanished(int fd)
 {
     unsigned timeout_ms = USER_TIMEOUT_MS;

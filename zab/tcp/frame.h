@@ -28,7 +28,7 @@ enum {
 
 struct frame_header {
     uint16_t version; /* Protocol version of the connection. */
-    uint16_t type;    /* enum zab_msg_type. */
+    uint16_t type;    /* enum zab_msg_type or control_type. */
     uint32_t len;     /* Payload bytes. */
     uint32_t from;
     uint32_t to;

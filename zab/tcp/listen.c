@@ -86,9 +86,10 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
     return 0;
 }
 
-/* Binds all addresses of a name. One bound address is enough, since a name such as localhost may
- * have addresses of a family that this machine lacks. Returns 0 or a negative errno; of several
- * errors EADDRNOTAVAIL (the address of another machine) is returned. */
+/* Binds all addresses of a name. If the port of one is in use, all are closed, and -EADDRINUSE is
+ * returned. Otherwise one bound address is enough, since a name such as localhost may have
+ * addresses of a family that this machine lacks. Returns 0 or a negative errno: of several errors
+ * -EADDRNOTAVAIL (the address of another machine). */
 static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
 {
     int failed = 0;

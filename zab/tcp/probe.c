@@ -7,8 +7,8 @@
  * over another connection, about another process or without a question is ignored: it may be older
  * than the claim. Per connection, process and `probe_ms` one question is asked, with one exception.
  * A question may have been open for longer than the pause of a claim (an eighth of `probe_ms`).
- * Then the next claim that needs the answer, here or at a replica that asks, causes the question to
- * be sent again, so that the question stays open until the deadline of that claim.
+ * Then the next claim that needs the answer, here or at a replica that sends a PROBE to this one,
+ * causes the question to be sent again, so that it stays open until the deadline of that claim.
  */
 #include "zab/tcp/tcp_int.h"
 
@@ -158,8 +158,8 @@ void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *co
     }
 }
 
-/* Handles the answer of replica `from`: whether the process of `link`'s id with which that replica
- * is connected lives. */
+/* Handles the answer of replica `from` about the process with which it is connected under the id of
+ * `link`: whether that process lives. */
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control)
 {

@@ -133,7 +133,7 @@ static void post(struct resolver *resolver, struct resolve_job *take_job)
     mailbox_must_post(&resolver->questions, &take_job->node);
 }
 
-/* Sends the stop mark, a job without a host. After it the thread touches nothing of the owner. */
+/* Sends the stop mark, a job without a host. The thread takes the mark and frees the resolver. */
 void resolver_close(struct resolver *resolver)
 {
     struct resolve_job *stop = mem_zalloc(1, sizeof(*stop));

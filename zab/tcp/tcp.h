@@ -101,7 +101,7 @@ struct tcp_figures {
     uint32_t connected;
     uint64_t refused;    /* Handshakes that failed. */
     uint64_t skipped;    /* Messages of types that only a later version knows. */
-    uint64_t duplicates; /* Connections refused because another process of that id lives. */
+    uint64_t duplicates; /* Connections refused because another process with the peer's id lives. */
 };
 
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures);

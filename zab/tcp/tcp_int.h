@@ -1,8 +1,8 @@
 /*
  * tcp_int.h - what the files of the transport share.
  *
- * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c:
- * from a new socket to a proven peer. claim.c: which of two processes with one id counts. flow.c:
+ * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. claim.c:
+ * which of two processes with one id counts. shake.c: from a new socket to a proven peer. flow.c:
  * frames that come in. rival.c: other replicas are connected with another process of an id.
  * probe.c: questions whether a process lives. links.c: the other replicas, and the ends of
  * connections. report.c: events for the owner. conn.c: frames out, and the bytes of one connection.
@@ -51,7 +51,7 @@ struct conn {
     enum conn_state state;
     bool dialed;           /* This replica dialed. */
     uint32_t peer;         /* Id of the peer; 0 until its greeting has named it. */
-    uint64_t deadline_ms;  /* Deadline of the handshake, or of a claim that has asked. */
+    uint64_t deadline_ms;  /* Deadline of the handshake; once `asked`, of the claim. */
     uint64_t up_since_ms;  /* When the connection came up. */
     uint64_t read_ms;      /* When bytes came last. */
     uint64_t claimed_ms;   /* When the claim began. */
