@@ -9,8 +9,8 @@
 /* Parses an entry "scheme:id:perms"; NULL when the text is malformed. The id may contain colons. */
 json_t *acl_text_entry(struct slice text);
 
-/* Parses an ACL: "open", "read" and "creator" become a JSON string, other text a list of its
- * entries, which commas separate. NULL: the text is malformed. */
+/* Parses an ACL: "open", "read" and "creator" become a JSON string; any other text is entries
+ * separated by commas, and becomes a list of them. NULL: the text is malformed. */
 json_t *acl_text_parse(const char *text);
 
 /* Appends the entry as "scheme:id:perms". */

@@ -83,7 +83,7 @@ static const char *guess_option(const struct parse *parse, const char *name)
 
 /* ---- Options ---- */
 
-/* Returns the option with that name, or with a NULL name the option with that letter. */
+/* Returns the option called `name`; if `name` is NULL, the option with the short form `letter`. */
 static const struct cmd_option *find(const struct cmd_option *const tables[ARGS_TABLES],
                                      const char *name, size_t len, char letter)
 {

@@ -29,7 +29,7 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
     return exit_code;
 }
 
-/* In JSON, the error also has the other members of the replica's problem. */
+/* In JSON, the error also has the HTTP status and some members of the replica's problem. */
 int cli_tell(const struct cli *cli)
 {
     const struct client_error *error = &cli->client->error;

@@ -47,9 +47,10 @@ json_t *cli_json(const struct cli *cli);
 int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
 
 /* Fetches all pages of a list as one answer: the first page, whose list `member` gets the items of
- * all pages (at most --limit items, if the command has that option). `request` lacks the parameters
- * `limit` and `after`. With --curl only the request for the first page is shown, because the next
- * request depends on the first answer. The caller drops `*ret_whole`, whatever the exit code is. */
+ * all pages (at most --limit items, if the command has that option). The caller leaves the
+ * parameters `limit` and `after` to this function. With --curl only the request for the first page
+ * is shown, because the next request depends on the first answer. The caller drops `*ret_whole`,
+ * whatever the exit code is. */
 int cli_ask_pages(const struct cli *cli, const struct client_request *request, const char *member,
                   json_t **ret_whole);
 
@@ -79,8 +80,8 @@ const char *cli_flag(const struct cli *cli, const char *option);
  * value was checked before the command started. -1: the command has no such option. */
 int64_t cli_number(const struct cli *cli, const char *option);
 
-/* Returns the index of `word` in the list `words` ("a, b, c"), from 0. -1: the list lacks the word,
- * which has been reported; the message begins with `before` ("--option: " or ""). */
+/* Returns the index of `word` in the list `words` ("a, b, c"), from 0. -1: the word is not in
+ * the list, and the error has been reported, with `before` ("--option: " or "") in front. */
 int cli_choice(const struct cli *cli, const char *before, const char *word, const char *words);
 
 /* ---- Data that a command line gives: as text, from a file, from the standard input ---- */

@@ -20,17 +20,21 @@ struct attempts {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
     uint64_t end_ms;
-    uint64_t refused_since_ms; /* Since when all attempts were refused; 0: the last was not. */
+    /* Since when attempts have met only refused connections and servers that are no replica; 0: the
+     * last attempt has met something else. */
+    uint64_t refused_since_ms;
     uint32_t pause_ms;
-    int turns;                 /* Moves from one replica to the next one. */
-    int read_only;             /* Answers of read-only replicas in a row. */
-    struct client_error heard; /* Last error of a writable replica, else of a read-only one. */
-    bool hung;                 /* An attempt was sent, and not answered in time. */
-    bool unsent;               /* An attempt timed out before it could be sent. */
-    bool refused;              /* An attempt was refused. */
-    bool unsure;               /* An attempt without an answer may have been applied. */
-    bool leaderless;           /* A replica has waited in vain for a leader, and applied nothing. */
-    bool interrupted;          /* The user interrupted a pause between attempts. */
+    int turns;     /* Moves from one replica to the next one. */
+    int read_only; /* Answers of read-only replicas in a row. */
+    /* The last 503 or 504 of a replica; else the first answer of a read-only replica, or of a
+     * server that is no replica. */
+    struct client_error heard;
+    bool hung;        /* An attempt was sent, and not answered in time. */
+    bool unsent;      /* An attempt timed out before it could be sent. */
+    bool refused;     /* A connection was refused, or a host name is unknown. */
+    bool unsure;      /* An attempt without an answer may have been applied. */
+    bool leaderless;  /* A replica has waited in vain for a leader, and applied nothing. */
+    bool interrupted; /* The user interrupted a pause between attempts. */
 };
 
 /* The result of one attempt. */
@@ -253,8 +257,8 @@ static bool is_read_only(const struct client_error *error)
     return strcmp(error->code, "NotReadOnly") == 0;
 }
 
-/* Whether to ask other replicas after the answer of a read-only replica. That answer is final when
- * every replica has given it in a row, and no earlier attempt may have applied the write. */
+/* Whether to ask other replicas after the answer of a read-only replica. That answer is final once
+ * all replicas have given it in turn, unless an earlier attempt may have applied the write. */
 static bool others_may(const struct client *client, const struct attempts *attempts)
 {
     return attempts->unsure || attempts->read_only < client->endpoints.count;
@@ -291,8 +295,8 @@ static enum outcome judge_foreign(struct client *client, struct attempts *attemp
 }
 
 /* Whether the replica has waited for a leader for QUORUM_MS, and has not applied the write. After a
- * shorter wait a new leader may be elected at any moment. The time to send the request is no part
- * of the wait. */
+ * shorter wait an election may still be under way, so the client tries again. The time to send the
+ * request is no part of the wait. */
 static bool is_leaderless(const struct client *client)
 {
     const char *outcome = jsonr_text(client->error.problem, "outcome");

@@ -3,8 +3,8 @@
  *
  * The client stays with the replica that answered last, and tries the next one when that replica
  * does not serve. Each request carries the newest zxid that the client has seen, so a read never
- * returns an older state. Each write has an Idempotency-Key, which makes a retry safe; the client
- * retries until the timeout of the request. One thread.
+ * returns an older state. Each write has an Idempotency-Key (except `keyless` ones), which makes
+ * a retry safe; the client retries until the timeout of the request. One thread.
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
@@ -54,11 +54,11 @@ struct client_request {
     const char *body_from; /* What --curl shows in place of the body: "@FILE", "@-"; or NULL. */
     const char *type;      /* The Content-Type; NULL: application/octet-stream. */
     const char *accept;    /* NULL: application/json. */
-    const char *about;     /* The path that error messages name; NULL: the path in the problem. */
+    const char *about;     /* The path that error messages name; NULL: the path in the answer. */
     const char *headers[CLIENT_HEADERS_MAX]; /* Further headers, "Name: value"; ends with NULL. */
     bool reads;                              /* The request changes nothing, even as a POST. */
     bool keyless;                            /* A write that takes no Idempotency-Key. */
-    bool last;          /* No later request depends on the answer: --curl only prints it. */
+    bool last;          /* No later request needs the answer: --curl does not send this one. */
     int lines_max;      /* The answer is cut after this many lines; 0: not cut. */
     int64_t timeout_ms; /* 0: the timeout of the settings. */
 };
@@ -173,12 +173,12 @@ void client_put_curl(const struct client *client, const struct client_request *r
 void client_url(const struct client *client, const char *endpoint,
                 const struct client_request *request, struct buf *url);
 
-/* client_time_upload() begins an attempt, and records when the handle has sent its body.
+/* client_time_upload(), called when an attempt begins, makes libcurl report when the body is sent.
  * client_waited_ms() returns how long ago the request was completely sent. */
 void client_time_upload(struct client *client);
 uint64_t client_waited_ms(const struct client *client);
 
-/* client_note_later() begins a request and sets the time before which client_note() prints nothing.
+/* client_note_later(), called when a request begins, sets how long client_note() prints nothing.
  * client_note() prints once, on a terminal, why the replicas do not serve the request, if they
  * report a reason. */
 void client_note_later(struct client *client);

@@ -84,8 +84,8 @@ static void put_more(const struct client *client, const json_t *problem, long st
     }
 }
 
-/* Returns what the problem is about: the path, or for a multi the path of the element that has
- * failed, else the place of that element in the request ("ops[2]"). */
+/* Returns what the problem is about. That is a path; for a multi it is the path of the element that
+ * has failed, or, if the answer has no results, the element's place in the request ("ops[2]"). */
 static const char *find_about(const struct client *client, const json_t *problem,
                               char place[ABOUT_MAX])
 {

@@ -161,8 +161,8 @@ static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR
 }
 
 /* Returns the list of operations from {"ops":[...]}, the list alone, one operation, or one
- * operation per line. `body` gets the text unchanged, because a number in it may be larger than
- * zabra can hold. */
+ * operation per line. `body` gets the text unchanged, because jansson can write a number with
+ * other digits than the text has. */
 static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *value = jsonr_parse(text, error);
@@ -185,7 +185,7 @@ static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR
     return ops;
 }
 
-/* Returns CMD_PARTLY when a read has failed: each read reports its own error. */
+/* Returns CMD_PARTLY when a read has failed: the request as a whole has succeeded even then. */
 static int judge(const json_t *results)
 {
     JSONR_EACH (result, results) {

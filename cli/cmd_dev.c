@@ -48,7 +48,7 @@ struct dev {
     uint32_t stops;   /* Signals to end that have come. */
     bool served;      /* The ensemble has served. */
     bool refused;     /* A replica refused its start before `served`: a retry would not help. */
-    uint32_t unclean; /* Replicas that had to be killed or failed at the end. */
+    uint32_t unclean; /* Replicas that ended by a signal or with an error while dev stopped them. */
 };
 
 /* ---- Command line. ---- */
@@ -160,7 +160,7 @@ static int complain(const char *path, const char *what)
 }
 
 /* Appends a memory limit, unless the command line sets one. All replicas are on one machine, so
- * each gets its share of the memory. */
+ * each gets an equal share of half the memory. */
 static void append_tree_bytes(struct dev *dev, struct buf *out)
 {
     static const char key[] = "maxTreeBytes=";
@@ -323,7 +323,7 @@ static void start_due(struct dev *dev)
         if (child->pid > 0 || now_ms < child->restart_at_ms) {
             continue;
         }
-        /* A process on the port before the child runs is often a forgotten `zabra dev`. */
+        /* An answer now is another process's, often that of a forgotten `zabra dev`. */
         child->foreign = ask(child, "/livez", NULL) != 0;
         if (!child_start(child)) {
             plan_restart(child);
@@ -356,8 +356,8 @@ static void tell_unready(const struct child *child)
                   child->log_path, status ? buf_cstr(&text) : "  it does not answer /readyz\n");
 }
 
-/* Whether a majority serves. Called when the waiting time is over: a majority is enough, because
- * dev retries the other replicas. Prints why the others do not serve. */
+/* Whether a majority serves; called when the waiting time is over. A majority is enough, because
+ * the other replicas can still come up. Prints why each of them does not serve. */
 static bool is_enough(struct dev *dev, uint32_t ready)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
@@ -393,8 +393,8 @@ static bool wait_ready(struct dev *dev)
     return false;
 }
 
-/* Prints the setting that the command line needs if the replicas are not at its default
- * endpoints. */
+/* Prints how to set ZABRA_ENDPOINTS for these replicas, if they are not at the endpoints that
+ * commands use by default. */
 static void print_endpoints(const struct dev *dev)
 {
     if (dev->port == PORT_DEFAULT && dev->nodes == NODES_DEFAULT) {

@@ -5,7 +5,7 @@
 
 /* ---- Requests ---- */
 
-/* Returns the metrics without labels, by name. */
+/* Returns the metrics that have no labels, by name. */
 static json_t *figures_of(const struct replicas_answer *answer)
 {
     struct slice rest = buf_slice(&answer->body);

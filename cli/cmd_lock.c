@@ -17,15 +17,16 @@ enum {
 
 /*
  * A place in a queue: an ephemeral, sequential znode. The first place holds what the queue is for:
- * the lock, the leadership, or the turn. The recipes of docs/recipes use the same znodes, so their
- * programs can share a queue with these commands.
+ * the lock, the leadership, or the turn to take a lease. The recipes of docs/recipes use the same
+ * znodes, so their programs can share a queue with these commands.
  *
  * Only the number of a place decides the order, whatever prefix its name has: a lock and an
  * election at one path are one queue, in the order of arrival. A znode without a number has no
  * place in the queue.
  *
- * A create whose answer was lost is retried with its key, so it makes no second znode. Each process
- * waits for the place just before its own, so that one release wakes one process.
+ * A create whose answer was lost is retried with the same Idempotency-Key, so it makes no second
+ * znode. Each process waits for the place just before its own, so that one release wakes one
+ * process.
  */
 struct place {
     struct wait *wait;

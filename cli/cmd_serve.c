@@ -40,8 +40,8 @@ static bool split_args(int arg_count, char **args, struct config_sources *source
     return true;
 }
 
-/* Lowers the limits of clients that do not fit the limit of open files. Returns false when that
- * limit is too low. */
+/* Lowers the limits on clients to what the limit of open files allows. Returns false, after a
+ * message, when the limit of open files is too low. */
 static bool fit_files(struct config *config, struct notes *notes)
 {
     struct files_plan plan;
@@ -58,7 +58,7 @@ static bool fit_files(struct config *config, struct notes *notes)
     return true;
 }
 
-/* Logs the warnings. Called only once the replica serves, because a refused start prints nothing
+/* Logs the warnings. Not called before the replica serves, because a refused start prints nothing
  * but its reason, in one line. */
 static void report_notes(const struct notes *notes)
 {
@@ -104,9 +104,9 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     return CMD_OK;
 }
 
-/* Serves until a signal arrives, and then announces the end. Load balancers are first: they have
- * drainDelay to notice it. WebSockets are next: their clients must receive the addresses of other
- * replicas while this replica still leads. */
+/* Serves until a signal arrives, and then announces the end. Load balancers are first: readiness
+ * fails, and they have drainDelay to notice. WebSockets are next: their clients must receive the
+ * addresses of other replicas before server_drain() hands leadership over. */
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {

@@ -185,7 +185,7 @@ const struct cmd cmd_create = {
 
 /* ---- rm ---- */
 
-/* Returns the number of znodes; -1: more than one answer can hold. `ret_code` gets an exit code. */
+/* Returns the number of znodes; -1: too many for one answer. `ret_code` gets an exit code. */
 static int64_t count(const struct cli *cli, const char *path, int *ret_code)
 {
     struct client_request request = {.path = path, .params = {{"view", "tree"}}};
@@ -198,7 +198,7 @@ static int64_t count(const struct cli *cli, const char *path, int *ret_code)
     }
     if (*ret_code == CMD_NO_NODE && args_has(&cli->args, "force")) {
         *ret_code = CMD_OK;
-        return 1; /* Deleting one znode needs no question. */
+        return 1; /* Nothing to delete; with 1 no question is asked. */
     }
     if (*ret_code == CMD_OK) {
         nodes = (int64_t)json_array_size(jsonr_at(client_json(cli->client), "nodes"));

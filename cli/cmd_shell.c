@@ -182,8 +182,8 @@ static int run_line(struct shell *shell, const char *text)
 
 /* ---- The shell ---- */
 
-/* Asks once for the password, and keeps it in a file in memory. The shell's commands, and each
- * zabra process that these start, inherit the file; no other process can name it. */
+/* Asks once for the password, and keeps it in a file in memory. The shell's commands, and all
+ * processes that they start, inherit the file, which has no name in the file system. */
 static bool keep_password(struct cli *cli)
 {
     char password[SETTINGS_PASSWORD_MAX];

@@ -15,8 +15,9 @@ struct watch {
     struct live *live;
     bool begun; /* A replica has served the watch, which then survives the loss of replicas. */
     bool said;  /* The lack of a serving replica was reported. */
-    char bookmark[BOOKMARK_MAX]; /* Position after the last whole transaction printed. The stream's
-                                    own bookmark is ahead by the events that wait for a command. */
+    /* The position after the last whole transaction taken. The bookmark of the stream is ahead
+     * while events wait for a running command to end. */
+    char bookmark[BOOKMARK_MAX];
 };
 
 /* ---- What is printed ---- */
@@ -104,7 +105,7 @@ static void remember(struct watch *watch, const json_t *event)
     }
 }
 
-/* The functions below return GO_ON, or the exit code when the watch ends. */
+/* The functions take_... return GO_ON, or the exit code when the watch ends. */
 
 static int take_event(struct watch *watch, const json_t *event)
 {
@@ -125,8 +126,8 @@ static int take_event(struct watch *watch, const json_t *event)
     return change && args_has(&watch->cli->args, "once") ? CMD_OK : GO_ON;
 }
 
-/* Handles the end of the command. After a signal that was meant to end zabra, the watch ends with
- * the command's exit code, because the signal was passed on to the command. */
+/* Handles the end of the command. A signal that was meant to end zabra has gone to the command
+ * instead: then the watch ends as well, with the command's exit code. */
 static int take_child(struct watch *watch, int status)
 {
     int code = live_exit_code(status);
@@ -142,7 +143,7 @@ static int take_child(struct watch *watch, int status)
     return GO_ON;
 }
 
-/* Reports that no replica has served the watch for the timeout of a request. This is an error if
+/* Reports that no replica has served the watch within the timeout of a request. This is an error if
  * the watch has not begun; later the watch waits. */
 static int take_time(struct watch *watch)
 {

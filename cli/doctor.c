@@ -10,7 +10,7 @@
 enum {
     SKEW_MS = 3000,     /* Allowed difference of clocks; a Date has whole seconds. */
     BEHIND_MAX = 10000, /* Transactions that a replica may lag behind. */
-    SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
+    SYNCS_MIN = 20,     /* Fewer syncs are too few for an average. */
     NEAR_PERCENT = 80,
     HOST_MAX = 256,
     SUBJECT_MAX = 32, /* Bytes of "replica N". */
@@ -55,8 +55,8 @@ static const json_t *with_number(const json_t *list, const char *member, int64_t
     return NULL;
 }
 
-/* Whether failed checks of the replica have a cause with its own finding: two processes with its
- * id, or a full disk. */
+/* Whether the cause of the replica's failed checks is reported as another finding: two processes
+ * with the replica's id, or a full disk. */
 static bool is_explained(const json_t *replica)
 {
     bool duplicate = *jsonr_text(replica, "status.duplicate") &&
@@ -189,7 +189,7 @@ static uint64_t hex(const json_t *value, const char *path)
     return strtoull(jsonr_text(value, path), NULL, 16);
 }
 
-/* Finds the first two replicas that differ in a member of their status. */
+/* Finds the first replica whose `member` differs from that of a replica before it. */
 static void look_at_same(struct look *look, const char *member, enum doctor_kind kind)
 {
     const json_t *first = NULL;
@@ -335,8 +335,8 @@ static void look_at_duplicates(struct look *look)
 
 /* ---- Why a replica does not serve ---- */
 
-/* Finds why a replica has no leader, once: the first failed check causes the later ones. A replica
- * that is no member is left out: its disk is new or not trusted, and the leader is filling it. */
+/* Adds one finding for a replica without a leader: the first failed check, which causes the later
+ * ones. A replica that is no member is left out: it already has the finding NOT_MEMBER. */
 static void look_at_leader(struct look *look, const json_t *replica)
 {
     const json_t *check = failed_check(replica, LEADER);
@@ -407,7 +407,7 @@ static void look_at_member(struct look *look, const json_t *member)
     const char *client = jsonr_text(member, "client");
     const char *refused = jsonr_text(member, "refused");
 
-    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* DUPLICATE_ID covers the others. */
+    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* DUPLICATE_ID covers `two`. */
         doctor_find(look, PEER_REFUSED, member, "%s", refused);
     }
     if (is_away(member)) {
@@ -454,8 +454,9 @@ static bool any_serves(const struct look *look)
     return false;
 }
 
-/* Finds missing leaders and a missing quorum. Called after the checks of single replicas: if no
- * replica serves, their errors are the causes to act on, and missing leaders are not reported. */
+/* Finds replicas without a leader, and a missing quorum. Called after the checks of replicas and
+ * members: if no replica serves and these checks have found errors, the errors are the causes to
+ * act on, and a missing leader is not reported as well. */
 static void look_at_quorum(struct look *look)
 {
     bool serves = any_serves(look);

@@ -2,11 +2,11 @@
  * doctor.h - diagnoses an ensemble from the reports of its replicas. Pure.
  *
  * Facts are one object: "ensemble" (an answer of /ensemble/v1, or null) and "replicas", a list of
- * {"endpoint","error","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}.
+ * {"endpoint","http","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}.
  * "status", "ready" and "limits" are the answers of the routes with these names, "metrics" has the
- * values by name, and "clock_ms" is the clock that the Date header shows. A replica that does not
- * answer has an "error" and nothing else; "foreign" is true when another server has answered in its
- * place.
+ * values by name, "http" is the HTTP status of the first answer, and "clock_ms" is the clock that
+ * its Date header shows. A replica that does not answer has only "endpoint", "error" and "foreign",
+ * which is true when another server has answered in its place.
  */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
@@ -61,10 +61,10 @@ struct look {
     json_t *findings; /* Errors before warnings, each in the order in which they were found. */
     size_t errors;
     int voters; /* Number of voters that a replica reports; 0: no replica answered. */
-    int there;  /* Number of voters that are neither unreachable nor silent. */
+    int there;  /* Number of voters whose "state" is neither "unreachable" nor "silent". */
 
-    /* Number of endpoints that have not answered and that no member advertises, minus one for each
-     * missing member that is_told() has explained with such an endpoint. */
+    /* Number of endpoints that have not answered and that no member advertises. When one of them
+     * explains why a member is missing (is_told() in doctor.c), it is subtracted. */
     size_t nameless;
 };
 

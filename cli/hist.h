@@ -1,6 +1,6 @@
 /*
- * hist.h - a histogram of times in µs. A percentile may be up to 3 % too high; in return, any
- * number of times needs less than 9 KiB of memory. Pure.
+ * hist.h - a histogram of times in µs. A percentile may be up to 1/32 too high; in return, the
+ * histogram needs less than 9 KiB of memory, however many values it has. Pure.
  */
 #ifndef CLI_HIST_H
 #define CLI_HIST_H

@@ -226,8 +226,8 @@ static bool walk_back(struct visit *visit)
     return visit->first != 0 && reached == visit->first;
 }
 
-/* Judges the segments. If walk_back() has reached the first segment, a segment that it has not
- * reached is no part of the log; else the segment may belong to the log. */
+/* Judges the segments. If walk_back() has reached the first one, the segments that it has skipped
+ * are no part of the log; if not, they may be. */
 static void judge_segments(struct visit *visit)
 {
     bool is_whole = walk_back(visit);

@@ -40,9 +40,9 @@ static void stop_touch(struct live *live)
 }
 
 /* Closes the session. A failed close is harmless: the session then expires. A lost session is
- * closed, too: it may still be alive after this process was frozen, and the next holder of a lock
- * then need not wait for its expiry. The session is not closed while a process of the command may
- * still run. */
+ * closed, too: after this process was frozen the session may still be alive, and without the close
+ * the next holder of a lock would wait for its expiry. The session is not closed while a process of
+ * the command may still run. */
 static void close_session(struct live *live)
 {
     struct client_request request = {

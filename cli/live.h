@@ -26,8 +26,8 @@ enum live_kind {
     LIVE_OVER,   /* The watch has ended. If a replica refused it, client->error says why. */
     LIVE_SIGNAL, /* A signal has come while there was no child. */
     LIVE_CHILD,  /* The child has ended. */
-    LIVE_LOST,   /* The session is over, or may be: no replica confirmed it for two thirds of its
-                    timeout. Reported once. */
+    LIVE_LOST,   /* The session is over, or counts as lost: no replica confirmed it for two thirds
+                    of its timeout. Reported once. */
 };
 
 struct live_news {
@@ -69,13 +69,13 @@ struct live {
 };
 
 /* Begins to read the signals INT, TERM, HUP, QUIT, USR1 and USR2. A signal also interrupts a
- * request of the client. cli_ask does not report that error; the next live_wait returns the
- * signal. */
+ * request of the client. cli_ask does not report the interruption as an error; the next live_wait
+ * returns the signal. */
 struct live *live_open(struct cli *cli);
 
 /* Ends what is left: the child and the processes that it has started (SIGKILL), the watch, and the
- * session. If no replica answers its close within 2 s, the session expires later. A lost session is
- * closed as well. While a process of the child still runs, no session is closed. */
+ * session. If no replica answers the close of the session within 2 s, it expires later. A lost
+ * session is closed as well. While a process of the child still runs, no session is closed. */
 void live_close(struct live *live);
 
 /* Opens a session. All later requests belong to it, and live_wait keeps it alive. `patience_ms` is
@@ -94,7 +94,7 @@ void live_unwatch(struct live *live);
 /* Reports that no replica serves a watch. Returns CMD_NO_ENSEMBLE. */
 int live_report_down(const struct live *live);
 
-/* Adds a variable to the environment of the next command, which is otherwise that of zabra.
+/* Adds a variable for the next command, which otherwise gets the environment of zabra.
  * live_drop_env() forgets these variables, as live_run() and live_close() do. */
 void live_env(struct live *live, const char *name, const char *value);
 void live_drop_env(struct live *live);
@@ -108,12 +108,12 @@ int live_run(struct live *live, char **args, int input);
  * child has started and that have ended. */
 bool live_take_child(struct live *live, int *ret_status);
 
-/* Sends SIGKILL to the child and the processes that it has started, and waits for their end. Does
- * nothing when the child has ended by itself. */
+/* Sends SIGKILL to the child and the processes that it has started, and waits up to 2 s for their
+ * end. Does nothing when the child has ended by itself. */
 void live_kill_child(struct live *live);
 
 /* Sends SIGTERM to the command and, once it has ended, to the processes that it has left behind.
- * After `grace_ms` all that still run get SIGKILL. Returns the command's status. */
+ * Those that still run after `grace_ms` get SIGKILL. Returns the command's status. */
 int live_end_child(struct live *live, int64_t grace_ms);
 
 /* Returns the exit code for a status of waitpid. */

@@ -1,7 +1,7 @@
 /*
  * Runs the child of a command. The child is started without a shell, and ends with zabra. Processes
- * that the child has started become children of zabra once they are orphans. So zabra can end them,
- * too, when no process of the command may continue, even if they have left its process group.
+ * that the child has started become children of zabra once they are orphans. So zabra can end them
+ * together with the command, even if they have left zabra's process group.
  */
 #include "cli/inherited.h"
 #include "cli/live.h"

@@ -2,8 +2,8 @@
  * out.h - prints results and errors in one form: text for people, JSON for programs, NDJSON (one
  * line of JSON per item), or a table.
  *
- * Data goes to stdout. With JSON errors go to stdout, too, so that a program reads one place; with
- * text they go to stderr. With --curl only the request is printed.
+ * Data goes to stdout. If the format is JSON or NDJSON, errors go to stdout, too, so that a program
+ * reads one place; otherwise errors go to stderr. With --curl only the request is printed.
  */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H
@@ -51,7 +51,8 @@ void out_json(const struct out *out, const json_t *value);
  * NULL `columns` there is one line for each member. */
 void out_facts(const struct out *out, json_t *value, const char *columns);
 
-/* Prints one result that the command itself has made, unless out_is_text(), and drops `value`. */
+/* Prints one result that the command itself has made, but not if out_is_text(). Drops `value` in
+ * both cases. */
 void out_result(const struct out *out, json_t *value);
 
 /* Prints many items, the list `member` of `value`. JSON is `value` unchanged, and NDJSON one line

@@ -34,7 +34,7 @@ static bool take_apart(struct slice text, struct prom_line *line)
     return rest.len > 0;
 }
 
-/* Puts the labels into an object. Label values of zabra hold no quotes, so no quote is escaped. */
+/* Puts the labels into an object. Label values of zabra hold no quotes, so a quote ends a value. */
 json_t *prom_labels(const struct prom_line *line)
 {
     json_t *labels = json_object();

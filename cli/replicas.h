@@ -33,10 +33,9 @@ struct replicas {
     int count;
 };
 
-/* Sends the request for the target, which only reads, to all endpoints of the client. Returns
- * CMD_OK, whatever the replicas answer; or CMD_SHOWN (--curl) or the code of a reported error, and
- * then there are no answers. The caller frees `*ret_replicas` in any case; replicas_free() accepts
- * NULL. */
+/* Sends a GET for `target` to all endpoints of the client. Returns CMD_OK, whatever the replicas
+ * answer; or CMD_SHOWN (--curl) or the code of a reported error, and then there are no answers. The
+ * caller frees `*ret_replicas` in any case; replicas_free() accepts NULL. */
 int replicas_ask(struct cli *cli, const char *target, struct replicas **ret_replicas);
 void replicas_free(struct replicas *replicas);
 

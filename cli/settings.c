@@ -17,8 +17,8 @@
 enum {
     TIMEOUT_DEFAULT_MS = 15000,
     TIMEOUT_MAX_MS = 3600 * 1000,
-    OPEN_TO_OTHERS = 077, /* Mode bits that the settings file may not have. */
-    OPEN_TO_ALL = 007,    /* Mode bits that a password file may not have: a group may share it. */
+    OPEN_TO_OTHERS = 077, /* Mode bits that the settings file must not have. */
+    OPEN_TO_ALL = 007,    /* Mode bits that a password file must not have; group access is fine. */
     CHUNK = 16 << 10      /* Bytes that are read at once. */
 };
 

@@ -68,12 +68,12 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms);
 void stream_take_end(struct stream *stream, uint64_t now_ms);
 
 /* Returns the next event as JSON, which the caller drops; NULL: none yet. Other events than changes
- * are "watch" at each connection (its "resumed" shows what was missed), "heartbeat", "overrun",
- * "gap" and "session". */
+ * are "watch" at each connection (its "resumed" shows whether events were missed), "heartbeat",
+ * "overrun", "gap" and "session". */
 json_t *stream_next(struct stream *stream);
 
 /* Whether there will be no more events. Either the only event of a watch for one event has come,
- * and the exit code in client->error is CMD_OK; or a replica has refused, and client->error says
+ * and the exit code in client->error is CMD_OK; or the watch has failed, and client->error says
  * why. */
 bool stream_is_over(const struct stream *stream);
 

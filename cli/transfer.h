@@ -1,9 +1,10 @@
 /*
  * transfer.h - one long request whose body streams in one direction: an export, or an import.
  *
- * A transfer as a whole has no deadline: it fails when no data moves for the timeout of a request.
- * Another replica is tried only while no data has moved; all these attempts share one timeout. A
- * command of several requests passes the rest of the timeout on (`patience_ms`). One thread.
+ * A transfer as a whole has no deadline: it fails when no data moves within the timeout of a
+ * request. Another replica is tried only while no data has moved; all these attempts share one
+ * timeout. A command of several requests passes the rest of the timeout on (`patience_ms`). One
+ * thread.
  */
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H

@@ -404,8 +404,8 @@ int hold_run(struct hold *hold, const char *path)
         }
         why = take_held_news(hold, &news);
     }
-    /* The grace time is at most what is left of the session, so the command ends before the session
-     * even if this process was frozen. */
+    /* The grace time is at most what is left of the session. If this process was frozen, the
+     * session can be over, and the command is then killed at once. */
     (void)live_end_child(hold->wait.live,
                          min_i64(live_session_left_ms(hold->wait.live), hold->grace_ms));
     return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
