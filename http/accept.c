@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 enum {
-    BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* Connections accepted before deadlines and heads are checked. */
     FINISH_MS = 5,         /* Between two checks for open connections, while draining. */
     GRACE_MS = 250,    /* While draining, a new connection must send its request in this time. */
@@ -105,7 +104,7 @@ static void end_listen(struct http_accept *accept, uint64_t now_ms)
         accept->close_ms = now_ms + HANDSHAKE_MS;
     }
     if (now_ms >= accept->close_ms) {
-        for (int i = 0; i < BACKLOG && poll(&come, 1, 0) > 0; i++) {
+        for (int i = 0; i < HTTP_BACKLOG && poll(&come, 1, 0) > 0; i++) {
             (void)accept_one(accept);
         }
         close_listen(accept);
@@ -183,8 +182,8 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 {
     struct http_accept *accept = NULL;
     int listen_fd = -1;
-    enum err err =
-        http_listen(http->limits->client_address, http->limits->client_port, BACKLOG, &listen_fd);
+    enum err err = http_listen(http->limits->client_address, http->limits->client_port,
+                               HTTP_BACKLOG, &listen_fd);
 
     if (err != ERR_OK) {
         return err;

@@ -31,6 +31,10 @@ struct http_probe;
 struct http_watcher;
 
 enum {
+    /* Connections that the kernel may queue before they are accepted. If a burst fills the queue,
+     * the kernel drops new ones, and their clients retry a second later: too late for a probe.
+     * 4096 is the usual net.core.somaxconn, which limits this value. */
+    HTTP_BACKLOG = 4096,
     HTTP_SCAN_MS = 250,      /* Between two scans for expired deadlines. */
     HTTP_SCAN_LATE_MS = 500, /* A scan this late means that the process was stalled. */
     /* Bytes of an Origin, which each answer repeats; a host name of 253 bytes fits. */

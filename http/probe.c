@@ -14,7 +14,6 @@
 
 enum {
     SEATS_MAX = 256, /* Seats of each kind. */
-    BACKLOG = 1024,  /* A burst that fills the backlog delays a probe by a second. */
     ACCEPTS_PER_TURN = 16,
     HEAD_MS = 2000, /* Time for a head to arrive. */
     SEND_MS = 5000, /* Time for the client to take the answer. */
@@ -340,7 +339,8 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
     int listen_fd = -1;
     struct http_probe *probe = NULL;
     enum err err =
-        own ? http_listen(limits->probe_address, limits->probe_port, BACKLOG, &listen_fd) : ERR_OK;
+        own ? http_listen(limits->probe_address, limits->probe_port, HTTP_BACKLOG, &listen_fd)
+            : ERR_OK;
 
     if (err != ERR_OK) {
         return err;

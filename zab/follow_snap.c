@@ -186,7 +186,7 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
     }
     if (msg->type == ZAB_NEWLEADER) {
         if (zxid_epoch(zab->follow.staged.last) != zab->follow.epoch) {
-            follow_error(zab, "the leader sent NEWLEADER without the record of its epoch");
+            follow_error(zab, "the leader sent NEWLEADER without the EPOCH record that begins its epoch");
             return;
         }
         zab->follow.newleader_seen = true;

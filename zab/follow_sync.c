@@ -157,7 +157,7 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
         }
         log_append(zab, logrec_ref(rec));
     } else if (zxid_epoch(zab->trail.last) != zab->follow.epoch) {
-        follow_error(zab, "the leader sent NEWLEADER without the record of its epoch");
+        follow_error(zab, "the leader sent NEWLEADER without the EPOCH record that begins its epoch");
         return;
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch);

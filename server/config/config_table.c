@@ -183,7 +183,8 @@ static const struct config_row rows[] = {
     LIMIT("maxTransfers", U32, clients.transfers_max, "4", 1, 1000,
           "exports and imports at a time (for one address: one less); more are answered 429"),
     LIMIT("maxExportBytes", U64, clients.export_bytes_max, "67108864", 64 * KIB, 4096 * MIB,
-          "bytes of changed znodes kept for an export; beyond it the export ends with an error"),
+          "bytes of old states of znodes kept for an export that has not read them yet; beyond it "
+          "the export ends with an error"),
     LIMIT("maxWait", U32, clients.wait_max_ms, "60000", 100, HOUR_MS,
           "ms that a request may wait for a change"),
     TEXT("superDigest", clients.super_digest, "", 0,

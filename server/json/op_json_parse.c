@@ -327,7 +327,8 @@ static enum err parse_multi(struct op_json_parse *parse, json_t *root, struct op
     json_object_foreach(root, key, value)
     {
         if (strcmp(key, "ops") != 0 && !parse->message) {
-            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of this operation");
+            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key,
+                                "is not allowed in the body of a multi, which has only \"ops\"");
         }
     }
     if (!json_is_array(list) || json_array_size(list) == 0) {

@@ -86,7 +86,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
         return prep_refuse(step, ERR_TOO_LARGE, "the data is larger than maxDataBytes");
     }
     if (args->data_null && args->data.len > 0) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, "null data cannot have bytes");
+        return prep_refuse(step, ERR_BAD_ARGUMENTS,
+                           "null=true and data exclude each other: send one of the two");
     }
     ASSERT(args->op < OP_IDS);
     if (checks[args->op] == NULL) {

@@ -22,11 +22,11 @@ void attack_raise_descriptors(uint32_t needed)
     assert_true(limit.rlim_cur >= needed);
 }
 
-int attack_connect(uint16_t port, int receive_bytes, uint8_t from)
+static int connect_from(int type, uint16_t port, int receive_bytes, uint8_t from)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in own = {.sin_family = AF_INET};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
         return -1;
@@ -37,11 +37,21 @@ int attack_connect(uint16_t port, int receive_bytes, uint8_t from)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
     }
     if ((from > 0 && bind(fd, (const struct sockaddr *)&own, sizeof(own)) != 0) ||
-        connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0) {
+        (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 && errno != EINPROGRESS)) {
         close(fd);
         return -1;
     }
     return fd;
+}
+
+int attack_connect(uint16_t port, int receive_bytes, uint8_t from)
+{
+    return connect_from(SOCK_STREAM, port, receive_bytes, from);
+}
+
+int attack_connect_begin(uint16_t port, uint8_t from)
+{
+    return connect_from(SOCK_STREAM | SOCK_NONBLOCK, port, 0, from);
 }
 
 bool attack_send(int fd, const void *bytes, size_t len)

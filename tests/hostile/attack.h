@@ -28,6 +28,9 @@ void attack_raise_descriptors(uint32_t needed);
  * come from many addresses. Returns -1 on failure. */
 int attack_connect(uint16_t port, int receive_bytes, uint8_t from);
 
+/* The same without waiting for the connection: the descriptor does not block. */
+int attack_connect_begin(uint16_t port, uint8_t from);
+
 /* Sends bytes unchanged; false when the server has closed the connection. */
 bool attack_send(int fd, const void *bytes, size_t len);
 

@@ -23,6 +23,7 @@ enum {
     LIVEZ_P99_US = 250000,
     SILENT = 200,
     BURST = 500,        /* More than there are seats. */
+    PORT_BURST = 3000,  /* What arrives within 100 ms on the port for clients. */
     STILL_MS = 100,     /* Duration of the replica's pause. */
     DATA_BYTES = 740000 /* Almost 1 MB in base64. */
 };
@@ -253,6 +254,23 @@ TEST(a_burst_on_the_probes_port_delays_no_probe)
     for (int i = 0; i < BURST; i++) {
         close(silent[i]);
     }
+}
+
+/* The same on the port for clients. A connection that finds the kernel's queue full would block, so
+ * none of them is awaited. */
+TEST(a_burst_on_the_clients_port_delays_no_probe)
+{
+    struct prober other = {.port = port, .from = OTHER};
+
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    while (fd_count < PORT_BURST) {
+        fds[fd_count++] = attack_connect_begin(port, ATTACKER);
+    }
+    prober_start(&other);
+    (void)poll(NULL, 0, STILL_MS);
+    ensemble_signal(&ensemble, 0, SIGCONT);
+    prober_check(&other);
+    close_held();
 }
 
 static const char *body_of(struct buf *out)
