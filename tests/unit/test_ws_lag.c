@@ -10,7 +10,7 @@ enum {
     PIECE_BYTES = 16 << 10, /* A slow client takes that much at a time. */
     CHANGES_MAX = 10000,    /* Until a client that reads nothing is overrun. */
     QUEUE_BYTES = 1 << 20,  /* A large queue: events may wait up to this, replies up to less. */
-    REPLIES = 10,           /* To a client that is overrun again and again. */
+    REPLIES = 4,            /* To a client that is overrun again and again. */
     REFUSED = 10,
     RESUMED = 1500, /* Watches with more events than may wait. */
     IN_FLIGHT = 2000,
