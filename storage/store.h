@@ -34,7 +34,7 @@ struct store_identity {
     uint32_t member_id;
     uint64_t incarnation; /* Random, made when the directory was formatted; never 0. */
     bool bootstrapping;   /* Formatted, but in no cluster yet: the disk counts as empty. */
-    uint8_t genesis[STORE_GENESIS_MAX]; /* The founding configuration, opaque here. */
+    uint8_t genesis[STORE_GENESIS_MAX]; /* The first configuration, opaque here. */
     uint32_t genesis_len;
 };
 

@@ -84,7 +84,6 @@ enum {
     OPS_TEXT_MAX = 1 << 20,        /* Bytes of a path or text; path_check has a lower limit. */
     OPS_MULTI_MAX = 10000,         /* A multi with more elements is not decoded. */
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of maxDataBytes. */
-    OPS_RECURSIVE_DEFAULT = 1000,  /* Default of max= for a recursive delete. */
     OPS_TTL_MS_MAX_BITS = 40,      /* Bits in which a TTL is stored. */
     OPS_PATTERN_MAX = 256,         /* Bytes of a pattern for names. */
 };
