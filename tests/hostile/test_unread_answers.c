@@ -17,12 +17,12 @@ enum {
     ATTACKERS = 400,
     GETS = 15,
     VALUE_BYTES = 1000 * 1000,
-    SLOW_MS = 3000,
+    SLOW_MS = 1000, /* slowTimeout */
     GONE_MS = SLOW_MS + 4000, /* From the last request: two sweeps and the library's own delay. */
     BACK_MS = 15000,
     LOOK_MS = 50,
     VERSION_MS = 10,
-    CALM_MS = 1500,
+    CALM_MS = 1000,
     CALM_LEAST_US = 2000, /* A calm p99 below this is not representative. */
     REPLICAS = 3,
     ATTACKERS_EACH = ATTACKERS / REPLICAS, /* For each of three replicas. */
@@ -88,7 +88,7 @@ static uint32_t calm_p99_us(void)
 /* The change window also keeps old values; here it has room for one or two. */
 static void setup(void)
 {
-    ensemble_launch(&ensemble, 1, "slowTimeout=3000\nmaxWindowBytes=1048576\n");
+    ensemble_launch(&ensemble, 1, "slowTimeout=1000\nmaxWindowBytes=1048576\n");
     put_values();
     calm_us = calm_p99_us();
     most_bytes = 0;
@@ -398,7 +398,7 @@ static void setup_three(void)
 {
     char last[32];
 
-    ensemble_launch(&ensemble, REPLICAS, "slowTimeout=3000\n");
+    ensemble_launch(&ensemble, REPLICAS, "slowTimeout=1000\n");
     leader = ensemble_wait_leader(&ensemble);
     put_values();
     (void)snprintf(last, sizeof(last), "/znodes/v1/v%d", GETS - 1);

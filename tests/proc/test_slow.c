@@ -16,7 +16,7 @@
 enum {
     SLOW = 10, /* Unread streams, and as many sockets. */
     VALUE_BYTES = 65536,
-    TURNS = 6,
+    TURNS = 3,
     FILL_ROUNDS = 1000 / ENSEMBLE_FACTOR, /* Fills caches and the window. */
     ROUNDS = 200 / ENSEMBLE_FACTOR,       /* Large values in a turn: twice a queue's size. */
     SMALL_ROUNDS = 500 / ENSEMBLE_FACTOR, /* Calls of a client in a turn, with and without slow
