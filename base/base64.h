@@ -1,4 +1,5 @@
-/* base64.h - RFC 4648 section 4, with padding. Decoding is strict: no blanks, canonical bits. */
+/* base64.h - RFC 4648 section 4, with padding. Decoding is strict: no blanks, and the
+ * unused bits of the last character must be 0. */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
 

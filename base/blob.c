@@ -80,7 +80,8 @@ struct blob *blob_try_pin(struct blob *blob, struct budget *budget)
 {
     if (blob && add_pin(blob) && !budget_try_take(budget, blob->len)) {
         /* Another thread may have pinned the blob meanwhile, without counting the bytes, because
-         * its pin was not the first. So the bytes are counted here before our pin is dropped. */
+         * its pin was not the first. So the bytes are counted here, even above the maximum: they
+         * are given back if our pin was the only one, and stay counted for the other pin if not. */
         budget_take(budget, blob->len);
         if (drop_pin(blob)) {
             budget_give(budget, blob->len);

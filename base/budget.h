@@ -2,8 +2,9 @@
  * budget.h - bytes in use out of a maximum, shared by threads that do not know each other.
  *
  * A bound per client does not bound all clients together. So each owner of a queue takes from one
- * budget the bytes that it is about to keep, and gives them back when it frees them. There is no
- * lock and no list of owners. The owners ask for the level and decide themselves what to give up.
+ * budget the bytes that it is about to keep, and gives them back when it frees them. A
+ * struct budget has no lock and no list of owners. The owners ask for the level and decide
+ * themselves what to give up.
  */
 #ifndef BASE_BUDGET_H
 #define BASE_BUDGET_H
@@ -53,10 +54,12 @@ uint64_t budget_refusals(const struct budget *budget);
 uint64_t budget_peak(struct budget *budget);
 enum budget_level budget_level(const struct budget *budget);
 
-/* ---- Relief: how an owner of many queues makes room. One thread. ---- */
+/* ---- Relief: how an owner of many queues makes room. It cuts queues: it drops their bytes. One
+ * thread. ---- */
 
 enum {
-    BUDGET_RELIEF_MS = 50,        /* Pause after an early cut, or a cut that freed nothing. */
+    BUDGET_RELIEF_MS = 50,        /* Pause after each cut of budget_relieve_early, and after a
+                                     cut of budget_relieve that freed nothing. */
     BUDGET_RELIEF_GRACE_MS = 1000 /* A queue is slow when its client took nothing for so long. */
 };
 
@@ -69,12 +72,12 @@ struct budget_relief {
  * budget_is_relieved. */
 typedef void budget_cut_fn(void *ctx, uint64_t grace_ms);
 
-/* True when at least half of the budget is free. Relief stops only then: it frees more than the
- * present events need, so that the next events need no relief. */
+/* True when at least half of the budget is free. Relief ends only then, and so frees more bytes
+ * than are needed now: otherwise the next few bytes would need relief again. */
 bool budget_is_relieved(const struct budget *budget);
 
-/* For a full budget: cuts the slowest queues without a grace period, unless an earlier cut has
- * freed nothing in the last BUDGET_RELIEF_MS. True when the budget is no longer full. */
+/* For a full budget: cuts the slowest queues without a grace period. After a cut that freed
+ * nothing, the next one comes BUDGET_RELIEF_MS later. True when the budget is no longer full. */
 bool budget_relieve(struct budget_relief *relief, const struct budget *budget, uint64_t now_ms,
                     budget_cut_fn *cut, void *ctx);
 

@@ -17,7 +17,8 @@ enum {
 
 struct jsonw {
     struct buf *out;   /* Not owned. */
-    struct text *text; /* The text whose own bytes are `out`; NULL: blobs are copied. */
+    struct text *text; /* Not owned: gets references to large blobs, and `out` is its
+                          buffer for other bytes; NULL: blobs are copied into `out`. */
     uint32_t depth;
     uint32_t has_items; /* One bit per depth: a comma is due before the next item. */
     bool after_key;

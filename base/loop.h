@@ -86,9 +86,11 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
  * closed. It listens, but the kernel drops every new handshake (loop_keep_out), because closing the
  * socket would reset the connections of completed handshakes. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
-/* Limits the unsent bytes of each connection that this listening socket accepts: the kernel takes
- * no more than about `bytes` beyond what it may send now. Without the limit, up to 4 MB wait in the
- * kernel for each client that reads nothing. A client that reads is not slowed down. */
+
+/* Sets TCP_NOTSENT_LOWAT for the connections that this listening socket accepts: the kernel accepts
+ * at most about `bytes` from this process that the peer's window does not let it send yet. Without
+ * the limit, up to 4 MB wait in the kernel for each client that reads nothing. A client that reads
+ * is not slowed down. */
 void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
@@ -117,8 +119,9 @@ void loop_pace(int fd, uint32_t bytes_per_s, int ahead);
  * for a watch on a socket that another owner reads, writes and closes. */
 int loop_dup(int fd);
 
-/* True when the peer's kernel has acknowledged all bytes that were sent, or more than at the last
- * call. `*acked` keeps the number of acknowledged bytes for the next call (0 at first). */
+/* True when the peer's kernel has acknowledged all bytes that were sent, or some of them since the
+ * last call; false when that cannot be found out. `*acked` keeps the number of acknowledged bytes
+ * for the next call (0 at first). */
 bool loop_is_read(int fd, uint64_t *acked);
 
 /* True when the peer's kernel has acknowledged all bytes that were sent, or when that is

@@ -95,8 +95,8 @@ static void *put(struct map *map, struct wanted wanted, void *value)
     return old;
 }
 
-/* Fills the hole by moving back each later slot of the run that may stand there, so that no
- * tombstones are needed. */
+/* Fills the hole, so that no tombstones are needed. Goes through the slots up to the next free one:
+ * a slot whose home is not behind the hole moves into it, and leaves the hole at its old place. */
 static void shift_back(struct map *map, size_t hole)
 {
     size_t mask = map->cap - 1;

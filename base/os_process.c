@@ -98,9 +98,10 @@ static uint64_t limit_in(const char *root, const char *path)
     return bytes < UINT64_C(1) << 60 ? bytes : 0;
 }
 
-/* Returns the least limit of the group and all groups above it; 0 when there is none. A container
- * may see its own group as the root, so the path of the group may not exist: such a path is
- * skipped, and the root is always looked at. */
+/* Returns the least limit of the group and all groups above it; 0 when there is none. In a
+ * container the path of the group may be that of the host, while the container sees the group as
+ * the root. Then files below that path do not exist and are skipped; the root, which is always
+ * read, has the limit. */
 static uint64_t group_bytes(const char *root, const char *mount, const char *group,
                             const char *file)
 {
@@ -187,7 +188,8 @@ uint64_t os_memory_max(void)
 
 /* ---- Core dumps, and the user of the process. ---- */
 
-/* PR_SET_DUMPABLE forbids or allows both dumps and the reading of memory. RLIMIT_CORE bounds the
+/* PR_SET_DUMPABLE forbids or allows both: dumps, and reading of the memory by other processes of
+ * the same user. RLIMIT_CORE bounds the
  * size of a dump: only its soft limit is changed, because a process that is not root cannot raise a
  * lowered hard limit again. */
 void os_dumps_allow(bool allow)

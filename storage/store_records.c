@@ -216,8 +216,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* Sets the mark (`reason`) or clears it (NULL). Makes the mark's file if it is missing: an opening
- * reports the missing file as damage, and after damage the replica must be able to set the mark. */
+/* Sets the mark (`reason`) or clears it (NULL). Makes the mark's file if it is missing: that is
+ * damage itself, and a damaged replica is marked. */
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);

@@ -11,8 +11,8 @@
  * - The costs of its own poll loop and of its timers of idle connections grow with the number of
  *   connections. So we use a libev loop of our own, without the library's checks of idle
  *   connections, and one timer per socket (turn.c).
- * - Its libev plugin does not see a timer that is set outside of the library's callbacks. So a
- *   socket is not cut by such a timer, but by shutting its connection down.
+ * - Its libev plugin does not see a timer that is set outside of the library's callbacks. So we
+ *   cannot end a connection by a timeout of the library: ws_close_cut shuts the connection down.
  * - fd_limit_per_thread must stay 0: otherwise the library finds a connection by a linear scan.
  * - We offer no extensions: permessage-deflate costs 140 KiB per connection.
  */
@@ -56,7 +56,9 @@ static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arri
     socket->queue.next = &socket->queue.messages;
     socket->intake.address_key = address_key(&socket->principal);
     buf_init(&socket->intake.message, limits->message_bytes_max);
-    buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
+    /* Up to two reads are kept (ws_int.h), and the library may read once more after it was stopped.
+     */
+    buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES);
     ws_frame_init(&socket->intake.frames, limits->message_bytes_max);
     /* ws_out_is_full and overrun.c bound the queue. */
     pieces_init(&socket->out.pieces, gate_unsent(ws->gate));

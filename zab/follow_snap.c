@@ -32,8 +32,8 @@ void follow_snap_begin(struct zab *zab)
     trail_reset(&zab->follow.staged, 0, 0);
     if (zab->partial.id == 0 || zab->partial.is_whole) {
         /* There is no transfer to resume: this replica has no part of a snapshot, or it has the
-         * whole file. With a whole file the leader sends a new snapshot only because its log no
-         * longer reaches back to the end of the staged log. */
+         * whole file. In the second case the leader sends a new snapshot only because the leader's
+         * log no longer reaches back to the end of the staged log. */
         begin(zab);
     }
 }
@@ -146,7 +146,8 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
         return;
     }
     if (follow->has_staged_config) {
-        /* A leader proposes a configuration only after the previous one is committed. */
+        /* A leader proposes a configuration only after the previous one is committed, so the one
+         * that was staged before is committed. */
         config_bind(zab, &follow->staged_config);
     }
     config.version = rec->zxid;
@@ -186,7 +187,8 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
     }
     if (msg->type == ZAB_NEWLEADER) {
         if (zxid_epoch(zab->follow.staged.last) != zab->follow.epoch) {
-            follow_error(zab, "the leader sent NEWLEADER without the EPOCH record that begins its epoch");
+            follow_error(
+                zab, "the leader sent NEWLEADER without the EPOCH record that begins its epoch");
             return;
         }
         zab->follow.newleader_seen = true;
@@ -319,7 +321,8 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
          * way, so the next dialogue begins a tick later. */
         zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
         if (zab->restore.missed) {
-            halt_without_state(zab); /* Nothing replaces the state that could not be loaded. */
+            /* An earlier load of the state failed, and this install was to bring another one. */
+            halt_without_state(zab);
         }
         return;
     }

@@ -132,7 +132,8 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     struct logrec *rec = zab_msg_rec(msg);
 
     if (follow->inbox.count == INBOX_MAX) {
-        follow_error(zab, "the leader sent too many records while this replica cuts back the log");
+        follow_error(zab, "the leader sent too many records while this replica was "
+                          "changing its log or loading its state");
         return;
     }
     MEM_GROW(follow->inbox.items, follow->inbox.count, follow->inbox.cap, INBOX_MAX);
@@ -157,7 +158,8 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
         }
         log_append(zab, logrec_ref(rec));
     } else if (zxid_epoch(zab->trail.last) != zab->follow.epoch) {
-        follow_error(zab, "the leader sent NEWLEADER without the EPOCH record that begins its epoch");
+        follow_error(zab, "the leader sent NEWLEADER without the EPOCH record that begins its "
+                          "epoch");
         return;
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch);

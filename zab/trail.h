@@ -66,7 +66,8 @@ struct logrec *trail_after(const struct trail *trail, zxid_t zxid);
 /* Returns the record of exactly that zxid if it is in memory, else NULL (not a new reference). */
 struct logrec *trail_find(const struct trail *trail, zxid_t zxid);
 
-/* Drops cached records, at most up to `keep`, until the cache is within its limits. */
+/* Drops the oldest cached records until the cache is within its limits. Records after `keep`, and
+ * records that are not durable yet, stay. */
 void trail_shrink(struct trail *trail, zxid_t keep);
 
 /* Finds the newest zxid that this log and another log (given by its ranges and base) have in

@@ -167,8 +167,8 @@ static enum err check_peer_address(struct config_loader *loader)
     enum err err = split_address(loader, "peerListen", peers->listen, peers->host, &peers->port);
 
     if (err == ERR_OK && self->port == 0) {
-        err = config_fail(loader, "peerListen: without server.N no other replica connects; add "
-                                  "server.N=host:peerPort or remove peerListen");
+        err = config_fail(loader, "peerListen: no server.N is given, so no other replica will "
+                                  "connect; add server.N=host:peerPort or remove peerListen");
     }
     if (err == ERR_OK &&
         (peers->port == config->clients.client_port || peers->port == config->clients.probe_port)) {

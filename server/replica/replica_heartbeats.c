@@ -48,15 +48,15 @@ static uint32_t late_of(const struct replica *replica, const struct heartbeat *h
     }
     ASSERT(echo->at_ms <= replica->now_ms);
     uint64_t passed_ms = replica->now_ms - echo->made_ms;
-    uint64_t kept_ms = replica->now_ms - echo->at_ms; /* Time at the sender. */
+    uint64_t kept_ms = replica->now_ms - echo->at_ms; /* While the sender had it. */
     uint64_t late_ms = passed_ms > kept_ms ? passed_ms - kept_ms : 0;
 
     return (uint32_t)min_u64(late_ms, HEARTBEAT_LATE_UNKNOWN);
 }
 
 /* Takes the statuses in a heartbeat, and keeps for each replica the status that was made last. A
- * heartbeat may bring an older status than the known one: its sender, the leader, may have lost
- * contact with a replica whose newer status came through a former leader. */
+ * heartbeat may bring an older status than the one known here: the leader that sends it may have
+ * lost contact with a replica, while a former leader has sent a newer status of that replica. */
 void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes)
 {
     struct heartbeat heard[ZAB_MEMBERS_MAX];

@@ -2,7 +2,7 @@
 #include "server/state/state_int.h"
 
 enum {
-    SEED_ACL = 0x61636c /* Makes the hash of an ACL differ from that of equal data. */
+    SEED_ACL = 0x61636c /* Gives an ACL another hash than data with the same bytes. */
 };
 
 void acls_init(struct acls *acls)

@@ -45,9 +45,10 @@ struct stat_view {
     int32_t version;  /* Number of sets of the data. */
     int32_t cversion; /* Number of creates plus deletes of children. */
     int32_t aversion; /* Number of sets of the ACL. */
-    bool container; /* Deleted after its last child. Reads show this, remembered answers do not. */
-    int64_t ttl_ms; /* Deleted if its data was not set for this time; 0: never. Shown like
-                       `container`. */
+    bool container; /* Deleted after its last child. Only in results of reads: results of writes are
+                       encoded without it (op_wire.c). */
+    int64_t ttl_ms; /* Deleted if its data was not set for this time; 0: never. Like `container`
+                       only in results of reads. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
     uint32_t data_length;     /* Bytes; 0 for null data. */
     uint32_t num_children;
@@ -70,8 +71,8 @@ static inline int32_t stat_version_next(int32_t version)
 struct state;
 struct znode;
 
-/* Makes a state with only the built-in znodes. `history` is the random id of this history
- * (Zk-History). */
+/* Makes a state with only the built-in znodes. `history` is a random id (the header
+ * Zk-History): zxids can be compared only under the same id. `zabra recover` changes it. */
 struct state *state_new(uint64_t history);
 void state_free(struct state *state);
 
@@ -82,8 +83,9 @@ int64_t state_age_ms(const struct state *state);
 int64_t state_stamp_ms(const struct state *state);
 uint64_t state_digest(const struct state *state);
 uint64_t state_history(const struct state *state);
-/* Replaces the history. Called after a snapshot was loaded: it may be older than the last `zabra
- * recover`, which gave the ensemble a new history. Must not be 0. */
+/* Replaces the history. Called after a snapshot was loaded, because loading sets the history that
+ * the snapshot contains. If the snapshot is older than the last `zabra recover`, that history is
+ * out of date. Must not be 0. */
 void state_set_history(struct state *state, uint64_t history);
 uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
@@ -94,7 +96,7 @@ uint64_t state_ephemeral_count(const struct state *state);
 uint64_t state_memory_bytes(const struct state *state);
 
 /* Whether some znode has exactly this encoded ACL, so that one more znode with this ACL adds no
- * list. An open list costs nothing and counts as known. */
+ * list. Also true for the empty ACL (open to all), which needs no list. */
 bool state_has_acl(const struct state *state, struct slice acl);
 
 /* The change of one effect, for the answer to the client (effects marked TXN_REPLY) and for
@@ -196,7 +198,7 @@ struct walk {
 /* Starts a walk at `top`, whose path is `base`: empty for the root, and for relative paths. */
 void walk_init(struct walk *walk, const struct znode *top, struct slice base);
 
-/* Starts a walk of the whole tree at `node`. */
+/* Starts a walk at `node` that visits all znodes from there to the end of the whole tree. */
 void walk_init_at(struct walk *walk, const struct znode *node);
 void walk_release(struct walk *walk);
 
@@ -232,9 +234,9 @@ const struct state_session *state_session_by_hash(const struct state *state,
 const struct state_session *state_session_after(const struct state *state, uint64_t after);
 uint64_t state_session_count(const struct state *state);
 
-/* A share counts open sessions. Each session counts in two shares: that of its client (named by the
- * identity or, without identity, by the network of the address) and that of the network of its
- * address. */
+/* A share counts open sessions; each session counts in two shares. STATE_SHARE_CLIENT counts those
+ * of one identity, or those without identity of one network. STATE_SHARE_NETWORK counts those of
+ * one network, with and without identity. */
 enum state_share {
     STATE_SHARE_CLIENT,
     STATE_SHARE_NETWORK,

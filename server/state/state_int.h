@@ -168,7 +168,7 @@ void session_move(struct state *state, struct session *session, uint64_t attach,
 void ephemeral_joined(struct state *state, struct znode *node);
 void ephemeral_left(struct state *state, struct znode *node);
 
-/* ---- Results of writes with an idempotency key, by key and by age (remember.c). A transaction
+/* ---- Results of writes with an idempotency key, by key and by zxid (remember.c). A transaction
  * remembers at most one result, so its zxid identifies the result, and results are ordered by zxid.
  * ---- */
 
@@ -287,17 +287,17 @@ struct state {
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* Maps the address of a znode to its entry in `reap`. */
     uint64_t reap_serial;     /* Last serial given; serials order entries of equal due time. */
-    size_t reap_counting;     /* Entries of `reap` that wait for an age (counts_age in reap.c). */
+    size_t reap_counting;     /* Number of entries of `reap` that are due at an age (reap.c). */
     int64_t reap_until_ms;    /* Age by which all waiting entries are due; 0: none waits. */
     struct acls acls;
     struct sessions sessions;
     struct remembers remembers;
     struct quotas quotas;
     uint32_t restore_section; /* Section of the last block that was restored. */
-    uint64_t restore_after;   /* Last session id or zxid of a result restored in that section. */
+    uint64_t restore_after;   /* Id of the last session, or zxid of the last result, in it. */
     struct buf restore_path;  /* Last path that was restored. */
     struct undo undo;         /* Journal of the transaction being applied. */
-    struct list cuts;         /* Each struct state_cut: exports that read an older state. */
+    struct list cuts;         /* Each struct state_cut that is being read (cut.h). */
 };
 
 /* Drops the references of the changes. */

@@ -162,8 +162,8 @@ const struct znode *tree_after(const struct znode *root, struct slice path)
 static void stack_push(struct znode **stack, struct znode *node)
 {
     if (node != NULL) {
-        /* The subtree is being freed: its parent pointers are not needed any more and hold the
-         * stack. */
+        /* The subtree is being freed, so its parent pointers are not needed any more. Here they
+         * link the entries of the stack. */
         node->parent = *stack;
         *stack = node;
     }

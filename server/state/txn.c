@@ -20,7 +20,7 @@ static const struct wire_field header_fields[] = {
 };
 
 enum {
-    FIELDS_MAX = 6 /* Most fields of one type, the end included. */
+    FIELDS_MAX = 6 /* The largest number of fields of a type, with WIRE_END. */
 };
 
 /* The fields of each type, in the order of their bytes. */

@@ -8,7 +8,8 @@
 
 enum {
     SLICE_ZNODES = 256,    /* Znodes read under one hold of the lock. */
-    SLICES = 4,            /* Most slices that one call reads, even when it writes nothing. */
+    SLICES = 4,            /* One call reads at most this number of slices, also when it
+                              writes nothing because their znodes are left out. */
     TEXT_BYTES = 16 << 10, /* Text written in one call. */
     PATHS_BYTES_MAX = SLICE_ZNODES * (STATE_PATH_MAX + 1)
 };

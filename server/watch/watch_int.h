@@ -29,7 +29,7 @@ struct watch_table {
     uint32_t recursive_at[STATE_DEPTH_MAX + 1];
 };
 
-/* Take and drop a reference. A place without watches and references is freed. */
+/* Take and drop a reference. Dropping the last one frees the place. */
 void watch_place_ref(struct watch_place *place);
 void watch_place_unref(struct watch_table *table, struct watch_place *place);
 
