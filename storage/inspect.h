@@ -59,8 +59,8 @@ struct inspect_visitor {
 };
 
 /* Visits slots, segments in order with their batches and records, snapshots, and the other files.
- * Only the vfs and record_bytes_max of `options` affect the result, but segment_bytes must be
- * valid. ERR_IO: the directory cannot be listed. ERR_FULL: it has more than NAMES_MAX names. */
+ * Only the vfs and record_bytes_max of `options` affect the result; segment_bytes is only checked.
+ * ERR_IO: the directory cannot be listed. ERR_FULL: it has more than NAMES_MAX names. */
 enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     ATTACKERS = 400,
     GETS = 15,
     VALUE_BYTES = 1000 * 1000,
-    SLOW_MS = 1000, /* slowTimeout */
+    SLOW_MS = 1000,           /* slowTimeout */
     GONE_MS = SLOW_MS + 4000, /* From the last request: two sweeps and the library's own delay. */
     BACK_MS = 15000,
     LOOK_MS = 50,
