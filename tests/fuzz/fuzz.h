@@ -1,9 +1,17 @@
 /*
  * fuzz.h - one parser under hostile bytes.
  *
- * A target is one file, fuzz_<name>.c, that defines fuzz_one and fuzz_seeds. libfuzzer.c drives it
- * in the build for fuzzing, replay.c in every other build, so that every build tests what fuzzing
- * has found. Every property is an ASSERT: a target has no other way to fail.
+ * A target is one file, fuzz_<name>.c, that defines two functions and ends with FUZZ_TARGET(name):
+ *
+ *     static bool fuzz_one(struct slice input)
+ *         Runs one input, which lies in memory of exactly its length. True when it was accepted,
+ *         where that has a meaning: the figure shows whether the inputs get past the first check.
+ *     static void fuzz_seeds(struct fuzz_sink *sink)
+ *         Gives valid inputs to `sink`; the same ones each time. fuzz_one must accept all of them.
+ *
+ * libfuzzer.c drives one target in the build for fuzzing, replay.c all of them in every other
+ * build, so that every build tests what fuzzing has found. Every property is an ASSERT: a target
+ * has no other way to fail.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -21,12 +29,23 @@ struct fuzz_sink {
     void (*put)(struct fuzz_sink *sink, const char *name, struct slice bytes);
 };
 
-/* Runs one input, which lies in memory of exactly its length. True when it was accepted, where that
- * has a meaning: the figure shows whether the inputs get past the first check. */
-bool fuzz_one(struct slice input);
+struct fuzz_target {
+    const char *name;
+    bool (*one)(struct slice input);
+    void (*seeds)(struct fuzz_sink *sink);
+    struct fuzz_target *next;
+};
 
-/* Gives valid inputs to `sink`; the same ones each time. All must be accepted by fuzz_one. */
-void fuzz_seeds(struct fuzz_sink *sink);
+/* Called before main, for each target of the program. */
+void fuzz_add(struct fuzz_target *target);
+
+#define FUZZ_TARGET(target)                                                                        \
+    __attribute__((constructor)) static void fuzz_add_##target(void)                               \
+    {                                                                                              \
+        static struct fuzz_target entry = {.name = #target, .one = fuzz_one, .seeds = fuzz_seeds}; \
+                                                                                                   \
+        fuzz_add(&entry);                                                                          \
+    }
 
 static inline void fuzz_seed(struct fuzz_sink *sink, const char *name, struct slice bytes)
 {

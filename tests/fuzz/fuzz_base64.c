@@ -47,13 +47,13 @@ static void try_encode(struct slice bytes)
     buf_release(&back);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     try_encode(input);
     return try_decode(input);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     fuzz_seed_text(sink, "empty", "");
     fuzz_seed_text(sink, "one", "Zg==");
@@ -62,3 +62,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     fuzz_seed_text(sink, "all", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
     fuzz_seed_text(sink, "all-padded", "+/+/AAAA////Zm9vYmE=");
 }
+
+FUZZ_TARGET(base64)

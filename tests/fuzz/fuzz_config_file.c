@@ -87,7 +87,7 @@ static void write_all(const struct config *loaded, struct buf *out)
     ASSERT(!out->overflow);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct buf first;
     struct buf second;
@@ -121,7 +121,7 @@ bool fuzz_one(struct slice input)
     return true;
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     fuzz_seed_text(sink, "least", "id=1\ndataDir=/d\n");
     fuzz_seed_text(sink, "three",
@@ -134,3 +134,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
                    "walSegmentBytes=65536\nmaxDataBytes=1024\nmaxMultiBytes=8192\n"
                    "logLevel=debug\nlogFormat=json\n");
 }
+
+FUZZ_TARGET(config_file)

@@ -7,7 +7,7 @@ enum {
     NOW_MS = 5000
 };
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
     struct heartbeat again[ZAB_MEMBERS_MAX];
@@ -55,10 +55,12 @@ static void seed(struct fuzz_sink *sink, const char *name, size_t count)
     buf_release(&bytes);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     seed(sink, "none", 0);
     seed(sink, "one", 1);
     seed(sink, "three", 3);
     seed(sink, "full", ZAB_MEMBERS_MAX);
 }
+
+FUZZ_TARGET(heartbeat)

@@ -235,7 +235,7 @@ static bool wait_for(int fd)
     return poll(&look, 1, QUIET_MS) == 1;
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     static struct asked asked;
     struct linger reset = {.l_onoff = 1};
@@ -268,7 +268,7 @@ bool fuzz_one(struct slice input)
     return done;
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     fuzz_seed_text(sink, "get-get",
                    "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\nAccept: "
@@ -290,3 +290,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
                    "PUT /znodes/v1/b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
                    "Content-Length: 2\r\n\r\nxy");
 }
+
+FUZZ_TARGET(http_conn)

@@ -107,7 +107,7 @@ static void check_clean(struct slice head)
     }
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct http_head head = {.fault = NULL};
     struct http_framing framing;
@@ -133,7 +133,7 @@ bool fuzz_one(struct slice input)
     return !fault;
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     fuzz_seed_text(sink, "get",
                    "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost:9998\r\nAccept: text/html;q=0.9, "
@@ -153,3 +153,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
                    "\r\n\r\nGET http://a:1/ HTTP/1.1\r\nHost: example.org\r\n\r\n");
     fuzz_seed_text(sink, "old", "GET / HTTP/1.0\r\n\r\n");
 }
+
+FUZZ_TARGET(http_head)

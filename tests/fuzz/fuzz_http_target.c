@@ -130,7 +130,7 @@ static void take_route(const struct http_target *target, struct slice method, st
     check_etag(&args, target->path);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
     struct http_target target;
@@ -175,7 +175,7 @@ static void seed_target(struct fuzz_sink *sink, const char *name, uint8_t method
     buf_release(&bytes);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     seed_target(sink, "index", 0, "/");
     seed_target(sink, "get", 0, "/znodes/v1/a%20b/z%C3%BCrich?view=data&dataformat=utf8");
@@ -189,3 +189,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_target(sink, "asterisk", 0, "*");
     seed_target(sink, "empties", 0, "/livez?&&verbose&=&a=b=c&");
 }
+
+FUZZ_TARGET(http_target)

@@ -95,7 +95,7 @@ static bool drive(struct import *import, struct slice body, size_t piece, bool f
     return true;
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
     /* In the network that an ACL of the seeds names. */
@@ -136,7 +136,7 @@ static void seed(struct fuzz_sink *sink, const char *name, uint8_t choice, const
     buf_release(&bytes);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     static const char whole[] =
         "{\"export\":1,\"path\":\"/app\",\"zxid\":\"0x1\",\"history\":\"00000000000000ff\"}\n"
@@ -160,3 +160,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed(sink, "bytes", SKIP, bare);
     seed(sink, "long", SKIP | 6 << PIECE_SHIFT, plain);
 }
+
+FUZZ_TARGET(import_line)

@@ -327,7 +327,7 @@ static bool try_show(enum op_dataformat format, struct slice data)
     return err == ERR_OK;
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
 
@@ -391,7 +391,7 @@ static void seed_messages(struct fuzz_sink *sink)
     seed_body(sink, "acl-name", ACL, "\"creator\"");
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     static const char multi[] =
         "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"data64\":\"Zm9v\",\"ttl\":5},"
@@ -426,3 +426,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_body(sink, "show-json", SHOW + OP_JSON + 2, " {\"a\":[1,2.50,{}]} ");
     seed_body(sink, "show-none", SHOW + OP_NONE + 2, "unseen");
 }
+
+FUZZ_TARGET(op_json)

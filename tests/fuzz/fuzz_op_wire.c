@@ -75,7 +75,7 @@ static bool try_result(struct slice bytes)
     return err == ERR_OK;
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
 
@@ -132,7 +132,7 @@ static void seed_rows(struct fuzz_sink *sink)
     }
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct op_result results[2] = {{.err = ERR_RUNTIME_INCONSISTENCY}, {.err = ERR_BAD_VERSION}};
     struct op_result result = {.err = ERR_BAD_VERSION,
@@ -172,3 +172,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     result.failed_index = 1;
     seed_result(sink, "result-multi", &result);
 }
+
+FUZZ_TARGET(op_wire)

@@ -74,7 +74,7 @@ static void check_parent(struct slice path)
     ASSERT(path.len == parent.len + name.len + (parent.len > 1 ? 1 : 0));
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     const char *why = NULL;
     enum err err = path_check(input, &why);
@@ -92,7 +92,7 @@ bool fuzz_one(struct slice input)
     return true;
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct buf deep;
 
@@ -108,3 +108,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     fuzz_seed(sink, "deep", buf_slice(&deep));
     buf_release(&deep);
 }
+
+FUZZ_TARGET(path)

@@ -106,7 +106,7 @@ static void check_usable(struct slots *slots, const struct vfs *vfs, enum slots_
     slots_close(&again, vfs);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -177,10 +177,12 @@ static void seed_slots(struct fuzz_sink *sink, const char *seed, uint8_t flags, 
     vfs_mem_free(disk);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     seed_slots(sink, "created", 0, false);
     seed_slots(sink, "written", 0, true);
     seed_slots(sink, "fix-both", 3, true);
     seed_slots(sink, "fix-second", 2, true);
 }
+
+FUZZ_TARGET(slots)

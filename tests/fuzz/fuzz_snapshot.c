@@ -226,7 +226,7 @@ static void receive(const struct vfs_mem *disk, enum err verdict)
     mem_free(bytes);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct vfs vfs = vfs_mem_vfs(disk);
@@ -292,7 +292,7 @@ static void seed_raw(struct fuzz_sink *sink, struct buf *bytes)
     vfs_mem_free(disk);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct buf bytes;
 
@@ -308,3 +308,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_raw(sink, &bytes);
     buf_release(&bytes);
 }
+
+FUZZ_TARGET(snapshot)

@@ -24,7 +24,7 @@ static enum err restore(struct state *state, struct wire_reader *reader)
     return err;
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
     struct state *state = state_new(0);
@@ -89,7 +89,7 @@ static void fill(struct state *state, struct buf *txn)
     ASSERT(err == ERR_OK);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct state *state = state_new(7);
     struct buf bytes;
@@ -119,3 +119,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     buf_release(&txn);
     state_free(state);
 }
+
+FUZZ_TARGET(state_restore)

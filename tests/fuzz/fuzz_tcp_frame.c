@@ -181,7 +181,7 @@ static bool try_control(struct wire_reader *reader)
     return true;
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
 
@@ -249,7 +249,7 @@ static void seed_control(struct fuzz_sink *sink, struct buf *bytes)
     buf_release(&payload);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct hello hello = {
         .incarnation = 5, .bootstrapping = true, .start = 6, .advertise = "127.0.0.1:9998"};
@@ -287,3 +287,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     buf_release(&bytes);
     buf_release(&proved);
 }
+
+FUZZ_TARGET(tcp_frame)

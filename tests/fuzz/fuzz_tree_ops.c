@@ -13,7 +13,7 @@ enum {
     REQUESTS_MAX = 200
 };
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct prep_play *play = prep_play_new();
     struct wire_reader reader;
@@ -30,7 +30,7 @@ bool fuzz_one(struct slice input)
 }
 
 /* Of each request: pace, client, session and key, kind, and its parameters. */
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     static const uint8_t plain[] = {
         0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 5, /* create /a */
@@ -86,3 +86,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     fuzz_seed(sink, "keys", slice_make(keys, sizeof(keys)));
     fuzz_seed(sink, "quota", slice_make(quota, sizeof(quota)));
 }
+
+FUZZ_TARGET(tree_ops)

@@ -75,7 +75,7 @@ static void check_changes(const struct state *state, const struct state_changes 
     }
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     bool fuzzy = input.len > 0 && (input.data[0] & 1U) != 0;
     struct slice txn =
@@ -119,7 +119,7 @@ static void seed_txn(struct fuzz_sink *sink, const char *name, bool fuzzy, struc
     buf_clear(txn);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct buf txn;
 
@@ -169,3 +169,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_txn(sink, "quotas", false, &txn);
     buf_release(&txn);
 }
+
+FUZZ_TARGET(txn)

@@ -69,7 +69,7 @@ static void check_json(struct slice text)
     buf_release(&out);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     bool is_valid = walk(input);
 
@@ -78,7 +78,7 @@ bool fuzz_one(struct slice input)
     return is_valid;
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     fuzz_seed_text(sink, "ascii", "plain text, longer than one word of the machine");
     fuzz_seed_text(sink, "edges", "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80");
@@ -86,3 +86,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     fuzz_seed_text(sink, "around-surrogates", "\xed\x9f\xbf\xee\x80\x80");
     fuzz_seed_text(sink, "mixed", "12345678 z\xc3\xbcrich 12345678\xe2\x82\xac\xf0\x9f\x8d\x80");
 }
+
+FUZZ_TARGET(utf8)

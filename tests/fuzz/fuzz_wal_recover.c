@@ -227,7 +227,7 @@ static void use(struct vfs_mem *disk, const struct store_report *seen)
     store_close(store, false);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
     struct wire_reader reader;
@@ -423,7 +423,7 @@ static void seed_raw(struct fuzz_sink *sink, struct buf *out)
     skit_release(&kit);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct buf out;
 
@@ -433,3 +433,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     ASSERT(!out.overflow);
     buf_release(&out);
 }
+
+FUZZ_TARGET(wal_recover)

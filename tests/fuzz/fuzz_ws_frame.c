@@ -316,7 +316,7 @@ static void make_stream(struct wire_reader *reader, unsigned mode, struct buf *o
 }
 
 /* Accepted: all frames are valid. */
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
     struct oracle oracle = {.kind = '\0'};
@@ -367,7 +367,7 @@ static void seed_frame(struct buf *out, uint8_t first, const char *payload, size
 #define SEED_BYTES(name, bytes) seed_bytes(sink, name, bytes, sizeof(bytes) - 1)
 #define ZERO                    "\0\0\0\0"
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     static const char longer[200];
     struct buf out;
@@ -391,3 +391,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     fuzz_seed(sink, "frames", buf_slice(&out));
     buf_release(&out);
 }
+
+FUZZ_TARGET(ws_frame)

@@ -36,7 +36,7 @@ static void check_text(const struct zab_config *config)
     buf_release(&text);
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct zab_config config;
     struct zab_config again;
@@ -81,10 +81,12 @@ static void seed_config(struct fuzz_sink *sink, const char *name, uint32_t count
     buf_release(&bytes);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     seed_config(sink, "one", 1);
     seed_config(sink, "three", 3);
     seed_config(sink, "with-observers", 7);
     seed_config(sink, "full", ZAB_MEMBERS_MAX);
 }
+
+FUZZ_TARGET(zab_config)

@@ -64,7 +64,7 @@ static void check_msg(const struct zab_msg *msg, struct slice payload)
     }
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
     struct zab_msg msg;
@@ -108,7 +108,7 @@ static void seed_msg(struct fuzz_sink *sink, const char *name, const struct zab_
     buf_release(&bytes);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     struct epoch_range ranges[SAMPLE_RANGES];
     struct logrec *rec =
@@ -127,3 +127,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_msg(sink, "newleader-bare", &bare);
     logrec_unref(rec);
 }
+
+FUZZ_TARGET(zab_msg)

@@ -42,7 +42,7 @@ static void say_bytes(struct villain *villain, struct wire_reader *reader)
     }
 }
 
-bool fuzz_one(struct slice input)
+static bool fuzz_one(struct slice input)
 {
     static struct villain villain;
     struct wire_reader reader;
@@ -89,7 +89,7 @@ static void seed_frames(struct fuzz_sink *sink)
     buf_release(&bytes);
 }
 
-void fuzz_seeds(struct fuzz_sink *sink)
+static void fuzz_seeds(struct fuzz_sink *sink)
 {
     seed_frames(sink);
     for (uint64_t i = 0; i < SEEDS; i++) {
@@ -107,3 +107,5 @@ void fuzz_seeds(struct fuzz_sink *sink)
         buf_release(&bytes);
     }
 }
+
+FUZZ_TARGET(zab_peer)

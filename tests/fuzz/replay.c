@@ -1,5 +1,6 @@
 /*
- * Runs one target over its seeds, its corpus and mutations of both; the same inputs each time.
+ * Runs the target that its first argument names over its seeds, its corpus and mutations of both;
+ * the same inputs each time.
  *
  * When an input fails, the process dies; it first writes the input to a file, which can be run
  * alone and kept.
@@ -34,12 +35,34 @@ struct inputs {
     const char *write_dir; /* Where to write the seeds; NULL: nowhere. */
 };
 
-static struct slice current; /* The running input. */
+static struct fuzz_target *targets;
+static const struct fuzz_target *target; /* The chosen one. */
+static struct slice current;             /* The running input. */
 static char crash_name[PATH_LEN];
 
 /* Provided by the sanitizers' runtime, when there is one. */
 /* NOLINTNEXTLINE(readability-identifier-naming): theirs. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+
+void fuzz_add(struct fuzz_target *added)
+{
+    added->next = targets;
+    targets = added;
+}
+
+static const struct fuzz_target *find_target(const char *name)
+{
+    const struct fuzz_target *found = targets;
+
+    while (found && strcmp(found->name, name) != 0) {
+        found = found->next;
+    }
+    if (!found) {
+        (void)fprintf(stderr, "no target is named '%s'\n", name);
+        abort();
+    }
+    return found;
+}
 
 /* Makes only calls that are safe in a signal handler. */
 static void save_current(void)
@@ -61,12 +84,11 @@ static void on_abort(int number)
     (void)raise(number);
 }
 
-static void catch_deaths(const char *program)
+static void catch_deaths(void)
 {
-    const char *slash = strrchr(program, '/');
     struct sigaction action = {.sa_handler = on_abort};
 
-    (void)snprintf(crash_name, sizeof(crash_name), "crash-%.200s", slash ? slash + 1 : program);
+    (void)snprintf(crash_name, sizeof(crash_name), "crash-fuzz.%.200s", target->name);
     (void)sigaction(SIGABRT, &action, NULL);
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(save_current);
@@ -105,7 +127,7 @@ static bool run_one(struct slice bytes)
     }
     current = slice_make(copy, len);
 
-    bool accepted = fuzz_one(current);
+    bool accepted = target->one(current);
 
     ASSERT(cpu_ms() - start_ms <= INPUT_CPU_MS_MAX);
     current = slice_make(NULL, 0);
@@ -210,7 +232,7 @@ static void run_all(struct inputs *inputs, const char *corpus, uint64_t runs)
 {
     size_t accepted = 0;
 
-    fuzz_seeds(&inputs->sink);
+    target->seeds(&inputs->sink);
     for (size_t i = 0; i < inputs->count; i++) {
         if (!run_one(buf_slice(&inputs->list[i]))) {
             /* It would test nothing but the first check. */
@@ -251,7 +273,7 @@ static uint64_t number_of(const char *text)
     return number;
 }
 
-/* Usage: [--runs N] [--corpus DIR] [--write-seeds DIR], or the files to run. */
+/* Usage: TARGET [--runs N] [--corpus DIR] [--write-seeds DIR], or the files to run. */
 int main(int argc, char **argv)
 {
     struct inputs inputs = {.sink.put = take_seed};
@@ -259,9 +281,10 @@ int main(int argc, char **argv)
     uint64_t runs = RUNS_DEFAULT;
     bool has_files = false;
 
-    catch_deaths(argv[0]);
+    target = find_target(argc > 1 ? argv[1] : "");
+    catch_deaths();
     inputs.list = mem_zalloc(INPUTS_MAX, sizeof(*inputs.list));
-    for (int i = 1; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "";
 
         if (strcmp(argv[i], "--runs") == 0) {
