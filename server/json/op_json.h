@@ -169,7 +169,8 @@ struct op_problem {
     struct slice request; /* URL of the request, or empty. */
     zxid_t zxid;
     uint64_t retry_after_ms; /* 0: none. */
-    bool message;            /* The form for a WebSocket message, without the member "message". */
+    bool message; /* The form in a WebSocket message and in the last line of an export, without the
+                     member "message". */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
     const struct op_result *result;         /* The result, for its stat and results; or NULL. */

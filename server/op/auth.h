@@ -29,7 +29,8 @@ struct auth {
     _Atomic uint32_t refs;
     /* What ACLs tell about the identities: bit i is about ids[i]. */
     _Atomic uint32_t right; /* Identities that some list names, and identities of the super user. */
-    _Atomic uint32_t wrong; /* Identities whose user some list names, but with other passwords. */
+    _Atomic uint32_t wrong; /* Identities whose user a list names only with other passwords: see
+                               acl_allows and acl_perms. */
     _Atomic uint32_t told;  /* Wrong identities already counted as failed credentials. */
     bool super;
     uint32_t count;

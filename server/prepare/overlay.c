@@ -124,7 +124,8 @@ static struct overlay_entry *find(const struct overlay *overlay, enum overlay_ki
     return map_get(&overlay->entries[kind], name);
 }
 
-/* Adds an entry with the value from before its first change. */
+/* Adds an entry whose value is not part of any change yet: its zxid is 0, so that a rollback of the
+ * first change drops the entry. */
 static struct overlay_entry *add(struct overlay *overlay, enum overlay_kind kind, struct slice name,
                                  const union overlay_value *value)
 {

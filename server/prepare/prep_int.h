@@ -55,8 +55,8 @@ struct prep_step {
 /* Refuses the request with `err` and an explanation (NULL: none); returns `err`. */
 enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail);
 
-/* Refuses a request whose condition on a version does not hold. The result carries the stat, if the
- * caller may read it. */
+/* Refuses a request whose condition on a version does not hold. The result carries the stat if
+ * the znode exists, the caller may read it, and no earlier element of the multi has changed it. */
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail);
 
@@ -68,8 +68,8 @@ enum err prep_refuse_missing(const struct prep_step *step, const struct op_args 
 /* Gets the znode as it will be once all requests in flight are applied. */
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
 
-/* Checks the conditions on version and ETag, in that order. On failure the result carries the
- * current stat, if the caller may read it. */
+/* Checks the conditions on version and ETag, in that order. On failure the result is that of
+ * prep_refuse_version. */
 enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
                             const struct overlay_node *node);
 

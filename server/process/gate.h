@@ -159,8 +159,8 @@ extern const char gate_credentials_slowed[]; /* The text of the refusal. */
  * are used. */
 uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first);
 
-/* Counts identities that ACLs have refused, and keeps identities that ACLs have confirmed. Called
- * after each answer. */
+/* Counts identities that ACLs have refused, and keeps identities that ACLs or superDigest have
+ * confirmed. Called after each answer. */
 void gate_credentials_seen(struct gate *gate, const struct op_principal *who);
 
 /* Checks a refused write against this replica's own ACLs and marks the identities with wrong

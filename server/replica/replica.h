@@ -75,9 +75,9 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
 /* Reports that the requested snapshot could not be written. */
 void replica_snapshot_failed(struct replica *replica);
 
-/* Refuses new requests and hands leadership over. True once no request is in flight and this
- * replica does not lead. A leader waits at most two ticks for a successor; a single voter waits
- * only for its record of the age. */
+/* Refuses new requests and hands leadership over. True once no request is in flight and a leader
+ * need not wait any more: it waits until it leads no longer or, as a single voter, until its record
+ * of the age is applied; in both cases at most two ticks. */
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
 
 /* Returns when the next ZAB_EV_TICK is due, in monotonic ms. */

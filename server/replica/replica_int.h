@@ -116,7 +116,7 @@ struct replica_tree {
     bool diverged;       /* The digest is not `end_digest`: no answer may come from this state. */
     uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
                             requests up to this number. */
-    uint32_t loading;    /* Snapshots that the host is still loading (ZAB_FX_RESTORE). */
+    uint32_t loading;    /* States that the host has still to put in place (ZAB_FX_RESTORE). */
     bool readable;       /* The replica has served since the state was loaded. */
     bool window_broken;  /* The window is suspended: another state is being loaded or is not
                             whole yet, or this replica is quarantined. */

@@ -2,11 +2,12 @@
  * Snapshots: a block is a section number u8, then entries of that section to the end of the block.
  *
  * Sections come in the order of their numbers, and a section may have many blocks. Each block
- * carries the ACLs that it uses, because the table of ACLs changes during a scan. The bytes of a
- * znode: flags u8, length of the prefix shared with the previous path in this block, length and
- * bytes of the remaining part (both lengths varints), czxid mzxid pzxid u64, ctime mtime i64, then
- * varints: owner, age (of TTL and container znodes only: the age at which the znode was last set,
- * or created), version, aversion, creates, ACL, length of the data; and the data.
+ * carries the ACLs that it uses, each at its first use, because the table of ACLs changes during a
+ * scan. The bytes of a znode: flags u8, length of the prefix shared with the previous path in this
+ * block, length and bytes of the remaining part (both lengths varints), czxid mzxid pzxid u64,
+ * ctime mtime i64, then varints: owner, age (of TTL and container znodes only: the age at which the
+ * znode was last set, or created), version, aversion, creates, ACL, length of the data; and the
+ * data.
  */
 #include "base/probe.h"
 #include "server/state/state_int.h"

@@ -45,10 +45,10 @@ struct stat_view {
     int32_t version;  /* Number of sets of the data. */
     int32_t cversion; /* Number of creates plus deletes of children. */
     int32_t aversion; /* Number of sets of the ACL. */
-    bool container; /* Deleted after its last child. Only in results of reads: results of writes are
-                       encoded without it (op_wire.c). */
-    int64_t ttl_ms; /* Deleted if its data was not set for this time; 0: never. Like `container`
-                       only in results of reads. */
+    /* op_wire.c does not encode the next two: a remembered answer, or a refusal that another
+     * replica sent as leader, does not show them. All other answers do. */
+    bool container;           /* Deleted after its last child. */
+    int64_t ttl_ms;           /* Deleted if its data was not set for this time; 0: never. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
     uint32_t data_length;     /* Bytes; 0 for null data. */
     uint32_t num_children;

@@ -109,7 +109,8 @@ static size_t take(struct export *export, const struct state_cut_znode *znode)
 {
     bool open = znode->acl == NULL || acl_allows(blob_slice(znode->acl), &export->who, ACL_READ);
 
-    /* Quotas and configuration belong to the ensemble, so an export of "/" omits /zookeeper. */
+    /* Quotas and configuration belong to the ensemble, so an export of "/" omits /zookeeper. An
+     * export of /zookeeper, or of a path below it, has them. */
     if (export->cut.top.len == 1 && slice_eq(znode->path, slice_str("/zookeeper"))) {
         state_cut_prune(&export->cut);
     } else if (!open) {

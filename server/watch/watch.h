@@ -71,7 +71,7 @@ struct watch {
     zxid_t start;   /* Changes up to this zxid do not concern the watch. */
 
     /* Used by the subscriber. */
-    zxid_t begin;      /* Lowest `since` so far: the owner had all changes up to this zxid. */
+    zxid_t begin;      /* The start, or a lower `since`: the owner had all changes up to it. */
     zxid_t diff_since; /* The last difference delivered covers (diff_since, diff_upto]. */
     zxid_t diff_upto;
 
