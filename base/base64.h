@@ -10,7 +10,7 @@
 void base64_encode(struct buf *out, struct slice bytes);
 
 /* Writes the encoding of `bytes` to `to` and returns the number of bytes written. `to` must have
- * room for four bytes for every three bytes of `bytes`, rounded up. */
+ * room for four bytes per group of three bytes; a last group of one or two bytes counts in full. */
 size_t base64_write(uint8_t *to, struct slice bytes);
 
 /* Appends the decoding of `text`. ERR_FORMAT leaves `out` as it was; ERR_TOO_LARGE sets

@@ -88,9 +88,9 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 
 /* Sets TCP_NOTSENT_LOWAT for the connections that this listening socket accepts: the kernel accepts
- * at most about `bytes` from this process that the peer's window does not let it send yet. Without
- * the limit, up to 4 MB wait in the kernel for each client that reads nothing. A client that reads
- * is not slowed down. */
+ * at most about `bytes` from this process beyond what it may send now. Without the limit, up to
+ * 4 MB wait in the kernel for each client that reads nothing. A client that reads is not slowed
+ * down. */
 void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 

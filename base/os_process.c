@@ -189,9 +189,8 @@ uint64_t os_memory_max(void)
 /* ---- Core dumps, and the user of the process. ---- */
 
 /* PR_SET_DUMPABLE forbids or allows both: dumps, and reading of the memory by other processes of
- * the same user. RLIMIT_CORE bounds the
- * size of a dump: only its soft limit is changed, because a process that is not root cannot raise a
- * lowered hard limit again. */
+ * the same user. RLIMIT_CORE bounds the size of a dump: only its soft limit is changed, because a
+ * process that is not root cannot raise a lowered hard limit again. */
 void os_dumps_allow(bool allow)
 {
     struct rlimit limit;

@@ -6,9 +6,9 @@
  * go through store_run in the order in which the protocol decided them, and become durable in this
  * order.
  *
- * Threads: the owner opens and closes while no other thread runs. Only the log thread calls
- * store_run, and only one worker thread calls store_preallocate and makes snapshots. Each function
- * that other threads may call says so.
+ * Threads: the owner opens and closes while no other thread runs, and then may call all functions.
+ * While other threads run, only the log thread calls store_run, and only one worker thread calls
+ * store_preallocate and makes snapshots. Each function that other threads may call says so.
  */
 #ifndef STORAGE_STORE_H
 #define STORAGE_STORE_H
@@ -118,8 +118,8 @@ enum store_op_type {
     STORE_RELEASE,      /* Clear the mark. */
     STORE_RESET,        /* Forget log and snapshots; an empty log starts. Used before a refill. */
     STORE_SNAP_BEGIN,   /* Start to receive a snapshot; an unfinished earlier one is dropped. From
-                           here to INSTALL, APPENDs go to the log that belongs to the new snapshot
-                           (from its start on); the old log and snapshots stay as they are. */
+                           here to INSTALL, APPENDs go to the log of the new snapshot, which follows
+                           the snapshot's start; the old log and snapshots stay as they are. */
     STORE_SNAP_CHUNK,   /* The next piece of the snapshot. */
     STORE_SNAP_INSTALL, /* Verify the snapshot, then put it and its log in place by one atomic
                            switch. Before the switch a crash, TRUNCATE, RESET, BEGIN or ABORT drops

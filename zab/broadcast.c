@@ -97,9 +97,10 @@ static void send_commit(struct zab *zab, struct peer *peer)
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zab->committed});
 }
 
-/* Sends UPTODATE with the current commit watermark; the Zab paper leaves open which zxid it
- * carries. If it carried the zxid that the learner has acknowledged, the learner would deliver the
- * committed records after that zxid only after the next COMMIT or PING. */
+/* Sends UPTODATE (COMMIT-LD in the Zab paper) with the current commit watermark. The paper leaves
+ * open which zxid the message carries (issue 3 of ZooKeeper's TLA+ protocol specification). If it
+ * carried the zxid that the learner has acknowledged, the learner would deliver the committed
+ * records after that zxid only after the next ENTRY, COMMIT or PING. */
 void broadcast_uptodate(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;

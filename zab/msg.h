@@ -73,8 +73,8 @@ enum {
     ZAB_PING_PAYLOAD_MAX = 12 << 10,  /* Bytes that a host attaches to a heartbeat. */
 };
 
-/* Each zxid that a replica reports about its own log is durable on its disk, but for `target` of
- * SYNC. */
+/* Each zxid that a replica reports about its own log is durable on its disk. Only the stream of a
+ * leader (SYNC, ENTRY, NEWLEADER) may be ahead of the leader's disk. */
 
 struct zab_msg_vote {
     uint64_t round;        /* Round of the election. */

@@ -1,8 +1,9 @@
 /*
  * zab_int.h - the private state of the core, shared by the files of this folder only.
  *
- * One struct per replica. The learner's half and the leader's half are separate members. Of an
- * earlier role only the values remain that follow_start and lead_start carry over.
+ * One struct per replica. The learner's half and the leader's half are separate members. The start
+ * of a role (follow_start, lead_start) replaces the half of this role by a new one, into which it
+ * carries a few values over. The other half stays as the end of its role has left it.
  */
 #ifndef ZAB_ZAB_INT_H
 #define ZAB_ZAB_INT_H
@@ -149,7 +150,7 @@ struct peer {
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
     uint64_t keep_alarm_ms; /* No further REFILL_LOST_LOG alarm about it before this. */
     uint64_t heard_ms;      /* When its last message of any kind came; 0: none yet. */
-    uint64_t seen_ms;       /* When its configured disk was last connected; reset by lead_start. */
+    uint64_t seen_ms;       /* When its configured disk was last connected; lead_start: now. */
     zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
     uint32_t known_promised;
     uint64_t known_incarnation; /* Disk of `known_last` and `known_promised`. */

@@ -264,7 +264,10 @@ TEST(a_burst_on_the_clients_port_delays_no_probe)
 
     ensemble_signal(&ensemble, 0, SIGSTOP);
     while (fd_count < PORT_BURST) {
-        fds[fd_count++] = attack_connect_begin(port, ATTACKER);
+        int fd = attack_connect_begin(port, ATTACKER);
+
+        assert_true(fd >= 0);
+        fds[fd_count++] = fd;
     }
     prober_start(&other);
     (void)poll(NULL, 0, STILL_MS);

@@ -89,7 +89,7 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
 /* Binds all addresses of a name. If the port of one is in use, all are closed, and -EADDRINUSE is
  * returned. Otherwise one bound address is enough, since a name such as localhost may have
  * addresses of a family that this machine lacks. Returns 0 or a negative errno: of several errors
- * -EADDRNOTAVAIL (the address of another machine). */
+ * -EADDRNOTAVAIL (the address of another machine) if it is among them, else the last one. */
 static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
 {
     int failed = 0;
