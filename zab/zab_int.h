@@ -1,9 +1,8 @@
 /*
  * zab_int.h - the private state of the core, shared by the files of this folder only.
  *
- * One struct per replica. The learner's half and the leader's half are separate members. The start
- * of a role (follow_start, lead_start) replaces the half of this role by a new one, into which it
- * carries a few values over. The other half stays as the end of its role has left it.
+ * One struct per replica, with a half for each role. follow_start and lead_start make a new half
+ * for their role, with a few values of the old one; the other half stays as its role has left it.
  */
 #ifndef ZAB_ZAB_INT_H
 #define ZAB_ZAB_INT_H

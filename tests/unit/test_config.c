@@ -156,7 +156,7 @@ TEST(peers_may_be_listened_for_elsewhere, make_dir, remove_dir)
     assert_refused(LIST "probeListen=127.0.0.1:9990\npeerListen=127.0.0.1:9990\n", "peerListen",
                    "is also that of probeListen");
     assert_refused("id=3\ndataDir=/d\npeerListen=127.0.0.1:2003\n", "peerListen",
-                   "without server.N");
+                   "no server.N is given");
 #undef LIST
 }
 
