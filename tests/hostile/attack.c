@@ -27,10 +27,14 @@ static int connect_from(int type, uint16_t port, int receive_bytes, uint8_t from
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in own = {.sin_family = AF_INET};
     int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+    int on = 1;
 
     if (fd < 0) {
         return -1;
     }
+    /* connect() chooses the port: bind() would look for one that no connection has, also none in
+     * TIME_WAIT, which takes seconds when the run before has used most of them. */
+    (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
     if (receive_bytes > 0) {
