@@ -23,8 +23,8 @@ size_t jsonesc_run(struct slice text, size_t pos);
 
 /* True when one of eight bytes may need an escape or, if `ascii`, is not ASCII. Subtracting 0x20
  * from each byte borrows, and so sets the top bit, when the byte is smaller: this finds control
- * bytes. XOR with quotes (or backslashes) turns each byte that is one into 0, and then subtracting
- * 1 borrows. */
+ * bytes. XOR with eight quotes turns each quote into 0, and subtracting 1 from 0 borrows; likewise
+ * for backslashes. */
 static inline bool jsonesc_may_change(const uint8_t *from, bool ascii)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

@@ -83,14 +83,14 @@ int loop_run_once(struct loop *loop, int timeout_ms);
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 
 /* Tests whether loop_listen would succeed. The returned socket occupies the address until it is
- * closed. It listens, but the kernel drops every new handshake (loop_keep_out), because closing the
- * socket would reset the connections of completed handshakes. */
+ * closed. It listens, but loop_keep_out makes the kernel drop every new handshake: a connection
+ * that completed its handshake on this socket would be reset when the socket is closed. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 
-/* Sets TCP_NOTSENT_LOWAT for the connections that this listening socket accepts: the kernel accepts
- * at most about `bytes` from this process beyond what it may send now. Without the limit, up to
- * 4 MB wait in the kernel for each client that reads nothing. A client that reads is not slowed
- * down. */
+/* Sets TCP_NOTSENT_LOWAT for the connections of this listening socket: while about `bytes` wait in
+ * the kernel that it may not send yet, the kernel takes no more from this process. Without the
+ * limit, up to 4 MB wait in the kernel for each client that reads nothing. A client that reads
+ * is not slowed down. */
 void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 

@@ -216,8 +216,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* Sets the mark (`reason`) or clears it (NULL). Makes the mark's file if it is missing: that is
- * damage itself, and a damaged replica is marked. */
+/* Sets the mark (`reason`) or clears it (NULL). If the file of the mark is
+ * missing, it is made: a missing file counts as damage, and a damaged replica must get the mark. */
 enum err record_quarantine(struct store *store, const char *reason)
 {
     ASSERT(!store->is_lost);

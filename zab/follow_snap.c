@@ -321,7 +321,8 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
          * way, so the next dialogue begins a tick later. */
         zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
         if (zab->restore.missed) {
-            /* An earlier load of the state failed, and this install was to bring another one. */
+            /* An earlier load of the state failed, and only this install would have requested
+             * another load. So no state will come. */
             halt_without_state(zab);
         }
         return;
