@@ -303,8 +303,8 @@ def main():
     parser.add_argument("check", choices=sorted(CHECKS))
     parser.add_argument("--root", default=os.path.dirname(os.path.dirname(here)))
     parser.add_argument("--build", help="build directory with compile_commands.json")
-    parser.add_argument("--nodes", type=int, default=0,
-                        help="how far clang-tidy's analyzer follows each function; 0: not used")
+    parser.add_argument("--nodes", type=int, default=clang_tidy.NODES,
+                        help="how far clang-tidy's analyzer follows each function")
     parser.add_argument("--program", help="the program whose protections are looked up")
     parser.add_argument("--base", help="the static library of base/")
     parser.add_argument("--lib", action="append", default=[], help="a library to look at")
