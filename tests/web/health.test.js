@@ -10,6 +10,7 @@ import { Replicas, until } from './replicas.js';
 const KNOWN_MS = 3_000; // Until a killed majority is shown; the overview needs 1 s.
 const NOTICED_MS = 2_500; // Until a stopped leader is shown: its heartbeats are missing.
 const BACK_MS = 2_000; // From the first successful write until the page is live.
+const SILENT_MS = 2_000; // More than the silence of a leader that pages tolerate.
 const LONG_MS = 13_000; // Beyond staleLimit: replicas without a leader close connections.
 
 let browser;
@@ -152,15 +153,35 @@ visiting(
   },
 );
 
+/**
+ * What the page's replica says of itself and of the ensemble stays as it is now, but for a leader
+ * that it last heard from `silence` ms ago. The function that is returned ends this.
+ */
+async function freezeReports(page, at, silence) {
+  const pattern = /\/(status|ensemble)\/v1$/;
+  const reports = new Map();
+  for (const path of ['/status/v1', '/ensemble/v1']) {
+    reports.set(path, await (await replicas.ask('GET', path, { at })).json());
+  }
+  reports.get('/status/v1').lag_ms = silence;
+  await page.route(pattern, (route) =>
+    route.fulfill({ json: reports.get(new URL(route.request().url()).pathname) }),
+  );
+  return () => page.unroute(pattern);
+}
+
 visiting('a save without a majority shows its reason and outcome', {}, async (page, visit) => {
   const { leader, follower, other } = await roles();
   await visit.open('/ui/tree/app/one', follower);
   await button(page, 'Edit').click();
   await editor(page).fill('mine');
+  // The state between a silent leader and a lost majority may end before the page asks for it.
+  const thaw = await freezeReports(page, follower, SILENT_MS);
   signal([leader, other], 'SIGSTOP');
   try {
     await page.keyboard.press('Control+s');
     await said(page, /^Not saved yet: the replica waits for its leader/);
+    await thaw();
     await said(
       page,
       /^Not saved yet: there is no majority of replicas\. The dashboard retries the same save/,
