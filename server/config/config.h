@@ -62,8 +62,9 @@ struct config_storage {
     uint64_t refill_log_bytes_max;
 };
 
-/* Limits of the replicated state: the leader's apply; of `bytes_max`, the smallest of the voters in
- * step. The limits of the window, which keeps recent changes, apply to this replica alone. */
+/* Limits of the replicated state. A leader enforces its own values, except `bytes_max`: there it
+ * enforces the smallest value of all voters in step. The limits of the window, which keeps recent
+ * changes, apply to this replica alone. */
 struct config_tree {
     uint64_t bytes_max; /* maxTreeBytes; if not given, config_load sets half of the machine's
                            memory; 0: no bound, because that memory is not known. */
@@ -130,7 +131,7 @@ struct config_clients {
     uint64_t unsent_bytes_max;
     uint64_t pool_bytes_max;   /* No key. Bytes of each of three pools: request bodies, unanswered
                                   WebSocket messages, and incomplete messages. */
-    uint64_t address_pool_max; /* No key. Bytes of each pool for one address. */
+    uint64_t address_pool_max; /* No key. Bytes that one address may use of each pool. */
     uint32_t slow_timeout_ms;  /* A client that reads nothing for this time is disconnected. */
     uint32_t heartbeat_ms;     /* Interval on WebSockets and streams. */
     uint32_t watches_max;      /* Watches of one WebSocket. */

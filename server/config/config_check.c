@@ -297,8 +297,8 @@ static enum err check_pools(struct config_loader *loader)
 
     clients->pool_bytes_max = max_u64(pool, 2 * largest_request(clients));
     pool = clients->pool_bytes_max;
-    /* One address gets the same part of a pool as of the connections, and at least room for one
-     * request. */
+    /* The share of one address in a pool is its share of the connections, but at least the size of
+     * one request. */
     uint64_t all = clients->connections_max;
     uint64_t part = pool * min_u64(clients->connections_per_address_max, all) / all;
 

@@ -47,8 +47,8 @@ bool acl_is_sound(struct slice acl);
  * user of the identity with other passwords only. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
-/* Returns all rights of the principal. Any thread. Marks identities as acl_allows does, but as
- * wrong even when the list does not refuse. */
+/* Returns all rights of the principal. Any thread. Marks identities like acl_allows, but the wrong
+ * ones also when the list gives the principal some right. */
 uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
 /* Returns the rights of another principal, those of world:anyone included. The principal is named

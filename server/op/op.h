@@ -203,7 +203,7 @@ struct op_session_info {
     int64_t opened_ms;
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes;
-    zxid_t zxid; /* Zxid of the state that view_find_session read; no answer has it. */
+    zxid_t zxid; /* Zxid of the state that view_find_session read; not sent to clients. */
 };
 
 /* A session in a list. */

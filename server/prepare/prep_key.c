@@ -7,7 +7,7 @@
 
 enum {
     FORGET_MAX = 1000,     /* Results that one transaction forgets. */
-    FORGET_SLACK_PART = 8, /* Results may stay 1/8 of rememberFor longer: fewer transactions. */
+    FORGET_SLACK_PART = 8, /* Results may stay rememberFor / 8 longer, to save transactions. */
 };
 
 /* ---- Scope and fingerprint of a key. ---- */
@@ -173,8 +173,8 @@ enum err prep_remember(struct prep_step *step)
 
 /* ---- Forgetting. ---- */
 
-/* Returns after how many ms a result is forgotten: after rememberFor, as promised, once half of the
- * store of results is full; until then 1/8 of rememberFor later, for fewer transactions. */
+/* Returns the age in ms at which a result is forgotten: rememberFor when half of the store of
+ * results is full, else 1/8 more, so that fewer transactions are needed. */
 static int64_t age_of_due_ms(const struct prep *prep, const struct overlay_memory *memory)
 {
     const struct config_tree *limits = &prep->limits.tree;

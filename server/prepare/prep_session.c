@@ -172,8 +172,9 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
     if (err != ERR_OK) {
         return err;
     }
-    /* Without disk space one attachment of each session passes: a client that reconnects must be
-     * able to keep its session, and the expiry of the session would take as much disk space. */
+    /* Without disk space each session may still be attached once, so that a client that reconnects
+     * can keep its session. A refusal would save no space: the session would expire instead, which
+     * takes as much disk space. */
     if (step->job->low_since != 0 && session.attach >= step->job->low_since) {
         return prep_refuse(
             step, ERR_DISK_FULL,

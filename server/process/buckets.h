@@ -2,12 +2,12 @@
  * buckets.h - token buckets by name in a table of fixed size.
  *
  * Each name has a number of tokens; they come back one by one. A bucket is one number: the time at
- * which it will be full again. A full bucket holds no information, so its slot is free. Except with
- * BUCKETS_REPLACE only free slots are reused, so a flood of new names evicts no bucket that is in
- * use. The new names that find no free slot in their set share one bucket of the set, so a full
- * table limits new names and exempts none. The calls for a name's own bucket (`buckets_own_`) never
- * use the shared one, so that no name is limited by others. All functions may be called on any
- * thread.
+ * which it will be full again. A full bucket holds no information, so its slot is free. Only free
+ * slots are reused, except with BUCKETS_REPLACE, so a flood of new names evicts no bucket that is
+ * in use. The hash of a name selects a set of slots. New names that find no free slot in their set
+ * share one bucket of the set, so a full table limits new names and exempts none. The calls for a
+ * name's own bucket (`buckets_own_`) never use the shared one, so that no name is limited by
+ * others. All functions may be called on any thread.
  */
 #ifndef SERVER_BUCKETS_H
 #define SERVER_BUCKETS_H

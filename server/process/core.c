@@ -248,7 +248,8 @@ static void take_worker_dones(struct server *server, bool stopped)
     list_take_each (struct worker_job, job, node, &jobs) {
         bool failed = job->event.type == ZAB_EV_STORED_SNAP && job->err != ERR_OK;
 
-        /* Any other error is passed on in the event: the protocol decides whether it matters. */
+        /* Only a failed snapshot is handled here. Any other error is part of the event, and the
+         * protocol decides whether it matters. */
         if (!stopped && failed) {
             replica_snapshot_failed(server->core.replica);
         } else if (!stopped) {

@@ -359,8 +359,8 @@ static void fail_password(struct guard *guard, struct slice network, struct slic
     note(guard, network, auth_user(id), kind);
 }
 
-/* True for the super user's name with another password. When an ACL has confirmed that identity,
- * two users have the same name, and the identity is no guess. */
+/* True for the super user's name with another password, unless an ACL has confirmed that identity:
+ * then it belongs to another user with the same name, and is no guess. */
 static bool is_super_guess(struct guard *guard, struct slice network, const struct auth *auth,
                            struct slice id)
 {

@@ -12,8 +12,8 @@ enum {
     STEP_MS = 1000,
     COARSE_MS = TREND_COARSE_S * STEP_MS,
     TRIM_MS = 3000, /* Shortest time between two returns of memory to the system. */
-    /* Unsent bytes that must have been freed before the next return: TRIM_BYTES; or
-     * TRIM_REST_BYTES, if at least TRIM_REST_BYTES were still in use at the last return. */
+    /* Memory is returned when the unsent bytes have fallen by TRIM_BYTES from their peak since the
+     * last return; by TRIM_REST_BYTES, if at least that many were unsent at the last return. */
     TRIM_BYTES = 32 << 20,
     TRIM_REST_BYTES = 1 << 20
 };
@@ -163,8 +163,8 @@ static void return_memory(struct server *server, uint64_t now_ms)
 
 /* ---- The thread. ---- */
 
-/* Updates the quantiles of the sync time if the log was synced in the present coarse step, which
- * takes ten seconds at most. */
+/* Sets the quantiles of the sync time to those of the syncs in the present coarse step so far. If
+ * it has none, the old quantiles stay. */
 static void note_syncs(struct sampler *sampler, const struct sampler_counts *now)
 {
     uint64_t counts[METRIC_BUCKETS];

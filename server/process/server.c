@@ -226,7 +226,7 @@ static void server_free(struct server *server)
     mem_free(server);
 }
 
-/* Closes what was opened before starting failed; no thread runs. */
+/* Closes what is open after the start has failed; no thread runs. */
 static void abandon(struct server *server)
 {
     if (server->core.replica) {

@@ -113,7 +113,7 @@ static void restore(struct worker *worker, struct worker_job *job)
     answer(worker, job);
 }
 
-/* Reports to the core that the log's base has moved without a snapshot. */
+/* If the base of the log has moved, reports that to the core, also when no snapshot was written. */
 static void report_purged(struct worker *worker)
 {
     struct store_figures figures;

@@ -145,7 +145,7 @@ void view_tree(const struct state *state, const struct op_principal *who,
             blob_unref(result->entries[i].data);
         }
         result->entry_count = 0;
-        result->has_stat = false; /* With an error, a stat means that the znode has changed. */
+        result->has_stat = false; /* Only ERR_BAD_VERSION is answered with a stat. */
     }
     view_page_end(result);
 }

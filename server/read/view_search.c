@@ -31,8 +31,8 @@ static bool descends(const struct state *state, const struct search *search,
            view_may_read(state, search->who, node);
 }
 
-/* Returns the ancestor of `node`, nearest to `top`, below which the search must not descend, or
- * NULL. `ret_within`: whether `node` is in the subtree of `top`. */
+/* Returns the highest ancestor of `node` below which the search must not descend; NULL: there is
+ * none. Ancestors above `top` do not count. `ret_within`: whether `node` is `top` or below it. */
 static const struct znode *closed_above(const struct state *state, const struct search *search,
                                         const struct znode *top, const struct znode *node,
                                         bool *ret_within)

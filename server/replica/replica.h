@@ -75,9 +75,9 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
 /* Reports that the requested snapshot could not be written. */
 void replica_snapshot_failed(struct replica *replica);
 
-/* Refuses new requests and hands leadership over. True once no request is in flight and a leader
- * need not wait any more: it waits until it leads no longer or, as a single voter, until its record
- * of the age is applied; in both cases at most two ticks. */
+/* Refuses new requests and hands leadership over. True when no request is in flight and one of
+ * these is true: this replica does not lead; two ticks have passed since the first call; it is the
+ * only voter and has applied its record of the age. */
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
 
 /* Returns when the next ZAB_EV_TICK is due, in monotonic ms. */

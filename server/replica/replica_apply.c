@@ -10,9 +10,9 @@ static bool is_whole(const struct replica *replica)
            !replica->tree.diverged;
 }
 
-/* Returns the changes for the window; NULL when there is no window or it is suspended. Between the
- * start and the end of a fuzzy snapshot it is suspended, because a record may be in the state
- * already, and the changes found now are then not those that the record made at first. */
+/* Returns the changes for the window; NULL when there is no window or it is suspended. The window
+ * is suspended while the log is applied to a fuzzy snapshot: a record may be in the state already,
+ * and applying it again can give other changes than the first time. */
 static struct change_set *make_set(const struct replica *replica, struct logrec *rec,
                                    const struct state_changes *changes)
 {

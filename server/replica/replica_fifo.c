@@ -41,7 +41,7 @@ void fifo_enter(struct replica *replica, struct op_request *request)
     }
 }
 
-/* Frees the reads up to the next unanswered write, after a write was answered. These reads are
+/* After a write was answered, unblocks the reads up to the next unanswered write. These reads are
  * answered at the end of the step, because a caller may be walking the list of requests. */
 static void unblock(struct replica *replica, struct fifo *fifo)
 {

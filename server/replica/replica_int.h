@@ -45,7 +45,7 @@ enum request_stage {
     REQUEST_BLOCKED,    /* A confirmed read behind a write of its FIFO. */
 };
 
-/* The requests of one connection; all lists are of op_request.fifo_node. */
+/* The requests of one connection, linked by op_request.fifo_node. */
 struct fifo {
     uint64_t done;      /* The newest write that was done, or may have been done. */
     struct list writes; /* Unanswered writes, in order of arrival. */

@@ -131,7 +131,8 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
     }
 }
 
-/* Drops a reply that could not be confirmed, and queues the request to be prepared again. */
+/* Queues the request again, because no quorum round has confirmed it. A deferred reply to it is
+ * dropped. */
 static void queue_again(struct replica *replica, struct op_request *request)
 {
     op_result_release(&request->result);

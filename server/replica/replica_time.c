@@ -75,7 +75,8 @@ static struct reached clock_of(const struct replica *replica, uint32_t id)
         heartbeats_find(replica->heartbeats.known, replica->heartbeats.count, id);
 
     if (!heartbeat || heartbeat->wall_ms == 0) {
-        /* After a start or a pause of this process the voter had no time yet to send its clock. */
+        /* Soon after a start or a pause of this process, the voter has had no time to send its
+         * clock, so any time is possible. */
         bool early = replica->now_ms - replica->clock.awake_ms <= silent_ms(replica);
 
         return (struct reached){.most_ms = early ? STAMP_MAX_MS : 0};

@@ -22,7 +22,7 @@
 #include "server/state/state.h"
 
 enum {
-    EXPIRY_DUE_MAX = 1000, /* Most sessions that expire in one turn. */
+    EXPIRY_DUE_MAX = 1000, /* Maximum number of sessions that expire in one turn. */
     /* A replica counts as lost when the mark of its newest report is older than this number of
      * report intervals. */
     EXPIRY_BEHIND_REPORTS = 10,

@@ -7,7 +7,7 @@
 #include "base/thread.h"
 
 enum {
-    DROPS_MAX = 2 /* Most stale entries dropped for each new entry; 2 lets the table shrink. */
+    DROPS_MAX = 2 /* Each new entry drops up to 2 stale ones, so that the table can shrink. */
 };
 
 struct contact {

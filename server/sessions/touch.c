@@ -55,7 +55,7 @@ void touch_set_free(struct touch_set *set)
 static uint32_t *find(const struct touched *touched, uint64_t id)
 {
     size_t mask = touched->cap * SLOTS_PER_ID - 1;
-    /* Ids are zxids: they count up, so a multiplication spreads them. */
+    /* Ids are zxids, which are close together; the multiplication spreads them over the slots. */
     size_t at = (size_t)((id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & mask;
 
     while (touched->slots[at] != 0 && touched->ids[touched->slots[at] - 1] != id) {

@@ -193,8 +193,8 @@ static void delete_fuzzy(const struct apply *apply, struct znode *node)
     tree_node_free(node);
 }
 
-/* Applies the delete of a missing child. In a fuzzy range the snapshot saw the parent without the
- * child already; the delete then only sets the pzxid of the parent. */
+/* Applies the delete of a missing child. In a fuzzy range the snapshot read the parent after this
+ * delete, so the child is missing; the delete then only sets the pzxid of the parent. */
 static enum err delete_missing(const struct apply *apply, struct znode *parent)
 {
     PROBE("state.delete_missing");

@@ -95,9 +95,9 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
     return path_order(path, at) > 0 && !(cut->pruned && path_is_within(path, at));
 }
 
-/* Whether the znode is unchanged since the cut. A change of data or children sets mzxid or pzxid
- * above the zxid of the cut. A change of the ACL sets neither, but the znode was saved before it.
- */
+/* Whether the znode is unchanged since the cut: a change of data or children sets mzxid or pzxid
+ * above the zxid of the cut. After a change of the ACL alone the result is still true, but then the
+ * znode is saved already. */
 static bool is_as_it_was(const struct state_cut *cut, const struct znode *node)
 {
     return node->mzxid <= cut->zxid && node->pzxid <= cut->zxid;

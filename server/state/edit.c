@@ -125,7 +125,7 @@ void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
 {
-    /* The new ACL is referenced first, so that a list that is old and new keeps a user. */
+    /* The new ACL is referenced first: if it is the old one, its count must not fall to 0. */
     acls_ref(&state->acls, acl);
     acls_unref(&state->acls, node->acl);
     node->acl = acl;
@@ -189,8 +189,8 @@ static void take_back(struct state *state, const struct undo_entry *entry)
         state_sum_in(state, entry->node);
         return;
     case TXN_SESSION_OPEN:
-        /* If ephemerals of this owner existed before the session, session_shut keeps the struct for
-         * them, invisible as before, and returns NULL. */
+        /* If the owner had ephemerals before the session was opened, session_shut returns NULL: the
+         * struct stays for these ephemerals. */
         mem_free(session_shut(state, entry->session));
         return;
     case TXN_SESSION_CLOSE:

@@ -21,7 +21,7 @@ enum {
  * section. */
 enum snap_section {
     SNAP_HEADER = 1,     /* Format u32, history u64, age and stamp of the newest transaction i64. */
-    SNAP_ACLS = 2,       /* Count u32, always 0. */
+    SNAP_ACLS = 2,       /* Count u32, always 0: other blocks carry the ACLs. */
     SNAP_NODES = 3,      /* Znodes, depth first. */
     SNAP_SESSIONS = 4,   /* Sessions by id; left out when there are none. */
     SNAP_REMEMBERED = 5, /* Remembered results by zxid; left out when there are none. */

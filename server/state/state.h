@@ -130,7 +130,7 @@ void state_changes_release(struct state_changes *changes);
 enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                      struct state_changes *ret_changes);
 
-/* Moves the applied zxid over a record that is no transaction (epoch, configuration, stamp). */
+/* Moves the applied zxid over a record that is no transaction, such as the start of an epoch. */
 void state_skip(struct state *state, zxid_t zxid);
 
 /* Applies a record of the configuration: its text becomes the data of /zookeeper/config, and the
@@ -234,9 +234,9 @@ const struct state_session *state_session_by_hash(const struct state *state,
 const struct state_session *state_session_after(const struct state *state, uint64_t after);
 uint64_t state_session_count(const struct state *state);
 
-/* A share counts open sessions; each session counts in two shares. STATE_SHARE_CLIENT counts those
- * of one identity, or those without identity of one network. STATE_SHARE_NETWORK counts those of
- * one network, with and without identity. */
+/* A share counts open sessions; each session counts in two shares. STATE_SHARE_CLIENT: the sessions
+ * of one identity or, for clients without identity, of one network. STATE_SHARE_NETWORK: all
+ * sessions of one network. */
 enum state_share {
     STATE_SHARE_CLIENT,
     STATE_SHARE_NETWORK,

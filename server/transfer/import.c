@@ -97,7 +97,7 @@ static void count_batch(struct import *import)
     drop_batch(import);
 }
 
-/* Ends the import; a missing last line is reported after all lines before it are done. */
+/* Ends the import after all its batches; the import fails if the last line was missing. */
 static void check_end(struct import *import)
 {
     if (import->has_head && !import->has_end) {

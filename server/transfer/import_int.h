@@ -9,7 +9,7 @@ enum {
     IMPORT_ITEMS_MAX = 128, /* Lines of a batch; few, so that others can write in between. */
     IMPORT_BATCH_BYTES = 256 << 10, /* Bytes of a batch; a single line may have more. */
     IMPORT_ITEM_COST = 128,         /* Bytes that each line adds beyond its path, data, ACL. */
-    IMPORT_LINE_SLACK = 256 << 10,  /* Bytes of a line beyond twice the data that it may hold. */
+    IMPORT_LINE_SLACK = 256 << 10,  /* A line may have 2 * maxDataBytes and this. */
     IMPORT_TRIES = 5, /* Attempts at a batch while other clients create or delete its znodes. */
     IMPORT_KNOWN_MAX = 1 << 17, /* Created paths that a dry run remembers. */
     IMPORT_PARENTS_KNOWN = 32   /* Parents of each line that a dry run remembers. */

@@ -55,8 +55,9 @@ zxid_t subscribe_at(const struct subscriber *subscriber)
 /* ---- The pump. ---- */
 
 /* Moves to the end of the window and reports a loss, because the changes up to there cannot be
- * delivered one by one. If an older state has replaced the former one, changes up to the old
- * position have been delivered already, so watches skip these changes. */
+ * delivered one by one. If an older state has replaced the former one, the window ends before the
+ * old position. Changes up to the old position were delivered already, so watches ignore them when
+ * the window reaches them again. */
 static void lose(struct subscriber *subscriber)
 {
     zxid_t from = subscriber->at.zxid;

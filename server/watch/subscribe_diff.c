@@ -11,7 +11,7 @@ struct diff {
     struct missed *missed; /* `upto` is the zxid of the first slice. */
     uint32_t visited;      /* Znodes visited so far. */
     uint32_t slices;       /* Slices after the first one; each is one hold of the lock. */
-    uint32_t slice_nodes;  /* Most znodes of one slice. */
+    uint32_t slice_nodes;  /* Maximum number of znodes in one slice. */
     struct buf next;       /* Path at which the walk continues; at first the path of the watch. */
     bool done;
     bool too_much; /* A bound was reached. */

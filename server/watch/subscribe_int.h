@@ -18,7 +18,7 @@ struct subscriber {
     struct window_mark at; /* Position of the subscriber in the window. */
     bool telling;          /* on_event or on_change is running. */
 
-    uint32_t slice_nodes;       /* Most znodes per slice (one hold of the lock); tests use fewer. */
+    uint32_t slice_nodes; /* Znodes of a slice (one hold of the lock), at most; fewer in tests. */
     void (*between)(void *ctx); /* Called between slices, in tests; else NULL. */
 };
 

@@ -139,8 +139,8 @@ static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
     return used_up;
 }
 
-/* Delivers one event of a difference. A client cannot resume within a difference, because a later
- * change of the children of a znode hides an earlier one. */
+/* Delivers one event of a difference. Only the last one is marked `last`: a client cannot resume
+ * within a difference, because a later change of the children of a znode hides an earlier one. */
 static void tell_event(struct subscriber *subscriber, struct watch *watch,
                        const struct missed *missed, size_t i)
 {

@@ -37,8 +37,8 @@ struct watch;
 /* An owner of watches: a connection or a stream. It is embedded in a struct of the front end. */
 struct watch_owner {
     const struct op_principal *who; /* Read at each event, so the front end may change it. */
-    uint32_t count_max;             /* Most watches. */
-    size_t bytes_max;               /* Most bytes of the watched paths. */
+    uint32_t count_max;             /* Maximum number of watches. */
+    size_t bytes_max;               /* Maximum bytes of their paths. */
     struct list watches;            /* All watches, by watch.by_owner, oldest first. */
     uint32_t count;
     size_t bytes;

@@ -17,7 +17,7 @@ void index_init(struct window_index *index, uint32_t sets_max)
     }
     *index = (struct window_index){.mask = buckets - 1};
     index->buckets = mem_zalloc(buckets, sizeof(struct window_path *));
-    /* The seed is random, so that no client can compute paths of one bucket. */
+    /* The seed is random, so that no client can choose paths that all fall into one bucket. */
     index->seed = hash64_mix((uintptr_t)index, (uintptr_t)index->buckets);
 }
 

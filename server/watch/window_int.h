@@ -14,7 +14,7 @@
 
 enum {
     WINDOW_DEPTH_MAX = 16,        /* Deepest path with a chain of all changes below it. */
-    WINDOW_BUCKETS_MAX = 1 << 20, /* Most buckets of the table of paths. */
+    WINDOW_BUCKETS_MAX = 1 << 20, /* Maximum number of buckets in the table. */
     WINDOW_HOLD_MAX = 512         /* Sets that a reader searches in one hold of the mutex. */
 };
 
