@@ -34,9 +34,9 @@ struct line {
     size_t len;
 };
 
-/* Opens the pipe or terminal of `fd` once more, for writes that never wait for its reader. The flag
- * O_NONBLOCK of `fd` itself would hold for all programs that have inherited it. Returns -1 if that
- * is impossible or needless. */
+/* Opens the pipe or terminal of `fd` once more, for writes that never wait for its reader.
+ * O_NONBLOCK on `fd` itself would also change the writes of all programs that have inherited `fd`.
+ * Returns -1 if a second opening is impossible or needless. */
 static int open_unblocked(int fd, mode_t mode)
 {
     char path[PATH_SIZE];

@@ -68,8 +68,9 @@ void loop_release(struct loop *loop)
     *loop = (struct loop){.epoll_fd = -1};
 }
 
-/* Translates an interest. With LOOP_READ, a peer that sends no more makes the socket readable: a
- * read then returns no bytes. A watch without any interest receives only LOOP_HANGUP. */
+/* Translates an interest. With LOOP_READ, a peer that has ended its sending direction makes the
+ * socket readable: a read returns no bytes. A watch without any interest receives only
+ * LOOP_HANGUP. */
 static uint32_t to_epoll(uint32_t interest)
 {
     return (interest & LOOP_READ ? (uint32_t)EPOLLIN : 0) |

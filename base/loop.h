@@ -21,7 +21,8 @@ enum {
     LOOP_WRITE = 1U << 1,
     LOOP_HANGUP = 1U << 2,  /* An error, or the peer is gone; always reported. */
     LOOP_PEER_END = 1U << 3 /* For loop_watch.interest only: asks for LOOP_HANGUP as soon as the
-                               peer sends no more, even while bytes that it sent are unread. */
+                               peer ends its sending direction, even while its last bytes are
+                               unread. */
 };
 
 enum {
@@ -87,8 +88,8 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
  * that completed its handshake on this socket would be reset when the socket is closed. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 
-/* Sets TCP_NOTSENT_LOWAT for the connections of this listening socket: while about `bytes` wait in
- * the kernel that it may not send yet, the kernel takes no more from this process. Without the
+/* Sets TCP_NOTSENT_LOWAT for the connections of this listening socket: while the kernel
+ * holds about `bytes` unsent bytes of a connection, it takes no more from this process. Without the
  * limit, up to 4 MB wait in the kernel for each client that reads nothing. A client that reads
  * is not slowed down. */
 void loop_limit_unsent(int listen_fd, int bytes);

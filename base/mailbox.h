@@ -32,7 +32,8 @@ void mailbox_release(struct mailbox *box);
 /* Any thread. Takes over the message unless the result is ERR_FULL or ERR_CLOSED. */
 enum err mailbox_post(struct mailbox *box, struct list *take_node);
 
-/* Like mailbox_post, but ignores the bound: for completions, which are bounded by the requests. */
+/* Like mailbox_post, but ignores the bound: for messages whose number is bounded elsewhere, such as
+ * completions (at most one per request). */
 enum err mailbox_post_always(struct mailbox *box, struct list *take_node);
 
 /* Like mailbox_post_always, for a mailbox that must be open. */

@@ -95,8 +95,9 @@ static void *put(struct map *map, struct wanted wanted, void *value)
     return old;
 }
 
-/* Fills the hole, so that no tombstones are needed. Goes through the slots up to the next free one:
- * a slot whose home is not behind the hole moves into it, and leaves the hole at its old place. */
+/* Fills the hole, so that no tombstones are needed. Looks at the entries up to the next free slot:
+ * an entry whose hash points to the hole, or to a slot before it, moves into the hole, and the slot
+ * that the entry leaves is the hole from then on. */
 static void shift_back(struct map *map, size_t hole)
 {
     size_t mask = map->cap - 1;

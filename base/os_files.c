@@ -107,8 +107,8 @@ void os_kept_release(struct os_kept *kept)
 }
 
 /* Makes the claim first. Another thread that then takes a descriptor closed here sees the claim and
- * closes the descriptor again. There are more kept descriptors than such threads, so one of them
- * is left for openat. */
+ * closes the descriptor again. There are more kept descriptors than such threads, so openat
+ * gets one. */
 int os_kept_openat(struct os_kept *kept, int dir_fd, const char *name, int flags, unsigned mode)
 {
     int fd = -1;

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum {
-    OS_FILES_MAX = 1 << 21,     /* Enough; some libraries allocate a table as long as the limit. */
+    OS_FILES_MAX = 1 << 21,     /* Not higher: some libraries make a table as long as the limit. */
     OS_FILES_CLAIM_MS = 1000,   /* How long a claim holds. */
     OS_FILES_UNKNOWN_OPEN = 64, /* Returned instead of a number that is unknown. */
 };

@@ -19,8 +19,8 @@ uint64_t os_memory_max(void);
 /* Like os_memory_max, with `root` before the paths of /proc and /sys, for tests. */
 uint64_t os_memory_max_below(const char *root);
 
-/* Returns the number of processors that the calling thread may run on, at least 1; 1024 when the
- * number is unknown or the kernel knows of more processors. Any thread. */
+/* Returns the number of processors that the calling thread may run on, at least 1. Returns 1024
+ * when the number is unknown, for example because the kernel has more than 1024. Any thread. */
 unsigned os_processors(void);
 
 /* Forbids or allows core dumps, and reading of the process's memory by other processes of the same

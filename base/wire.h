@@ -66,7 +66,8 @@ struct wire_field {
         WIRE_BYTES, offsetof(type, member), len_max \
     }
 
-/* Write members of `from` and read members of `to`: all of the table, or one field. */
+/* wire_put_... write members of `from`, wire_get_... fill in members of `to`: all members in the
+ * table, or one. */
 void wire_put_fields(struct buf *buf, const struct wire_field *fields, const void *from);
 void wire_get_fields(struct wire_reader *reader, const struct wire_field *fields, void *to);
 void wire_put_field(struct buf *buf, const struct wire_field *field, const void *from);

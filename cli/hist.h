@@ -22,7 +22,7 @@ struct hist {
 
 void hist_add(struct hist *hist, uint64_t us);
 
-/* Returns the percentile: the time in µs that is not exceeded by `thousandths` of the times. The
+/* Returns the percentile: the time in µs that `thousandths` / 1000 of the times do not exceed. The
  * result is never above the greatest time; 0 when there are no times. */
 uint64_t hist_us(const struct hist *hist, uint64_t thousandths);
 

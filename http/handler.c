@@ -184,8 +184,8 @@ static enum MHD_Result run_here(struct http_conn *conn)
                               : http_stream_begin(conn);
 }
 
-/* Answers a write. Records a heartbeat of the session in the result, or of the session that this
- * replica did not know before the write. */
+/* Answers a write, and records a heartbeat of its session: the session in the result, or else the
+ * session that the request names, if this replica did not know it before the write. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

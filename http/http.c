@@ -73,7 +73,7 @@ static void http_free(struct http *http)
     mem_free(http);
 }
 
-/* Sets how much one address may use. Of the memory for bodies, an address gets the same part as of
+/* Sets how much one address may use. An address gets the same share of the memory for bodies as of
  * the connections, and at least enough for the largest request. Its transfers leave one slot to
  * other addresses, unless the address may have all connections, as a proxy may. */
 static void init_shares(struct http *http)

@@ -250,9 +250,9 @@ struct http_slowest {
  * many bytes at once would protect its client for long. Pure. */
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
 
-/* Returns how many of slowest->conns to close after the scan. When the connections that were closed
- * last freed too little memory, because other answers still hold the same values, the least number
- * of slow connections to close doubles. */
+/* Returns how many of slowest->conns to close after the scan. When the last closing has
+ * freed too little memory, because other answers still hold the same values, the least number of
+ * slow connections to close doubles. */
 uint32_t http_slow_choose(struct http_relief *relief, const struct http_slowest *slowest);
 
 /* An answer without the library: a complete response with `Connection: close`, for a socket that

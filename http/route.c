@@ -39,8 +39,8 @@ static struct http_route *find_fixed(struct http_routes *routes, struct slice fi
     return NULL;
 }
 
-/* Returns the route of a name, which is added if it is new. A collection and its elements share one
- * route, which has the name of the elements' route. */
+/* Returns the route of a name; adds the route if the name is new. A collection and its elements
+ * share one route, which has the name of the elements' route. */
 static struct http_route *route_of(struct http_routes *routes, const char *name)
 {
     size_t fixed_len = 0;

@@ -47,7 +47,7 @@ void store_close(struct store *store, bool clean)
     ASSERT(!store->writer);
     if (may_mark) {
         MUTEX_HOLD(&store->wal.files_mutex);
-        /* An error is no worse than a crash: without the mark the next opening may take damage at
+        /* If this fails, the next opening finds no mark, as after a crash: it may take damage at
          * the tail for a torn write. */
         (void)wal_mark_clean(&store->wal, true);
     }

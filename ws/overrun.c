@@ -292,7 +292,7 @@ static bool serve_first(struct ws *ws)
         ws_lags_forget(socket);
         socket->lags.must_empty = false;
         if (list_empty(&socket->queue.messages)) {
-            forget_rounds(socket); /* While a message waits, its socket's rounds count. */
+            forget_rounds(socket); /* While a message waits, is_hopeless needs the rounds. */
         }
     } else if (is_due(socket)) {
         list_push_back(&ws->line, &socket->lags.line);

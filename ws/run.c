@@ -434,8 +434,8 @@ static void start_some(struct ws_socket *socket)
 
 /* ---- Answering ---- */
 
-/* Answers the first message; false when it cannot be answered now. The message runs once more when
- * the gate has refused its request at once. */
+/* Answers the first message; false when it cannot be answered now. When the gate returns the
+ * request at once, refused, the message runs a second time. */
 static bool answer_first(struct ws_socket *socket)
 {
     struct ws_message *message = list_first(&socket->queue.messages, struct ws_message, node);

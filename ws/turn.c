@@ -32,8 +32,8 @@ bool ws_turn_waits_to_resume(struct ws_socket *socket)
     return true;
 }
 
-/* ---- The timer: it is set to the next deadline, and set to a later one only when it fires
- * (beat.c), so that an ordinary message moves no timer ---- */
+/* ---- The timer. An earlier deadline moves it at once, a later one only when it fires (beat.c), so
+ * an ordinary message does not move it. ---- */
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms)
 {

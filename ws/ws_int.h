@@ -147,8 +147,8 @@ struct ws {
     struct list waiting; /* By ws_socket.order.waiting: sockets whose reply waits for changes. */
     struct map attached; /* From the public id of a session to the socket that it is attached to. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
-    size_t bytes;         /* Bytes of unanswered messages and of kept input, of all sockets. At
-                             pool_bytes_max each socket may have one message. */
+    size_t bytes;         /* Bytes of unanswered messages and of kept input, of all sockets.
+                             From pool_bytes_max on, each socket may have only one message. */
     struct budget_shares pieces; /* Bytes of incomplete messages. */
     uint64_t inside;             /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near

@@ -47,9 +47,9 @@ static void send_vote(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* Sends this replica's vote or role to all connected peers. The start of a role must be sent: a
- * peer that looks for a leader follows one that a majority names, and until it receives this
- * message it takes this replica for one that is looking (majority_names). */
+/* Sends this replica's vote or role to all connected peers. The start of a role must be sent:
+ * a peer that is looking joins an existing leader only if a majority follows that leader
+ * (majority_names), and counts this replica as looking until this message arrives. */
 void election_announce(struct zab *zab)
 {
     for_each_peer (peer, zab) {

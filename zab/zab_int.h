@@ -1,8 +1,8 @@
 /*
  * zab_int.h - the private state of the core, shared by the files of this folder only.
  *
- * One struct per replica, with a half for each role. follow_start and lead_start make a new half
- * for their role, with a few values of the old one; the other half stays as its role has left it.
+ * One struct per replica, with one half for each role. lead_start and follow_start reset the half
+ * of their role, except a few values; the other half stays as its role has left it.
  */
 #ifndef ZAB_ZAB_INT_H
 #define ZAB_ZAB_INT_H
@@ -149,7 +149,7 @@ struct peer {
     bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
     uint64_t keep_alarm_ms; /* No further REFILL_LOST_LOG alarm about it before this. */
     uint64_t heard_ms;      /* When its last message of any kind came; 0: none yet. */
-    uint64_t seen_ms;       /* When its configured disk was last connected; lead_start: now. */
+    uint64_t seen_ms;       /* When its configured disk was last connected, or lead_start ran. */
     zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
     uint32_t known_promised;
     uint64_t known_incarnation; /* Disk of `known_last` and `known_promised`. */
@@ -452,7 +452,7 @@ uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
-/* Whether connected voters are a majority of the committed, not of the pending configuration. */
+/* Whether connected voters are a majority of the committed but not of the pending configuration. */
 bool quorum_awaits_new_disk(const struct zab *zab);
 /* Whether this replica is a voter by the configuration and its storage is sound. */
 bool quorum_self_counts(const struct zab *zab);

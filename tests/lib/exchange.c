@@ -24,7 +24,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int file = -1;
 static _Atomic uint64_t sockets;
 
-/* The sum over all below. */
+/* Guards `kinds` and `ops`. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
@@ -32,7 +32,7 @@ static struct {
     uint32_t count;
 } kinds[EXCHANGE_KINDS_MAX];
 
-static char ops[EXCHANGE_OPS_MAX][NAME_MAX_BYTES]; /* 0 is no operation. */
+static char ops[EXCHANGE_OPS_MAX][NAME_MAX_BYTES]; /* Names by number; number 0: no operation. */
 
 static void open_file(void)
 {

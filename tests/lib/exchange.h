@@ -2,9 +2,9 @@
  * exchange.h - records the requests of test clients and the answers to them, for the tests of the
  * contract.
  *
- * It records only if the environment names a file (ZABRA_EXCHANGES_FILE), which it empties first:
- * one JSON object a line, and a few exchanges of each kind, so that a test with millions of calls
- * records no more than another. Any thread.
+ * Nothing is recorded unless the environment names a file (ZABRA_EXCHANGES_FILE). The file is
+ * emptied first; then each exchange is a line of JSON. Only a few exchanges of each kind are
+ * recorded, so that a test with millions of calls does not fill the file. Any thread.
  */
 #ifndef TESTS_LIB_EXCHANGE_H
 #define TESTS_LIB_EXCHANGE_H
@@ -12,10 +12,10 @@
 #include "base/slice.h"
 
 enum {
-    EXCHANGE_EACH_MAX = 24,    /* Of one kind. */
-    EXCHANGE_KINDS_MAX = 4096, /* Of a program. */
+    EXCHANGE_EACH_MAX = 24,    /* Exchanges of one kind. */
+    EXCHANGE_KINDS_MAX = 4096, /* Kinds in one program. */
     EXCHANGE_BYTES_MAX = 128 << 10,
-    EXCHANGE_FLIGHT = 1 << 14, /* Requests of a socket whose operation is known; a power of two. */
+    EXCHANGE_FLIGHT = 1 << 14, /* Newest requests with a known operation; a power of two. */
     EXCHANGE_OPS_MAX = 64
 };
 

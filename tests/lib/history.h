@@ -1,10 +1,11 @@
 /*
- * history.h - what the clients of a running ensemble did and saw, and whether it is possible.
+ * history.h - what the clients of a running ensemble did and saw, and a check whether all of it
+ * is possible.
  *
  * Every answer names the zxid of the state that it reflects, so no search is needed: all answers
  * and events are ordered by zxid and compared with a naive model of a few keys. A write of unknown
- * outcome may have happened or not. Its value, which no other write has, reveals it, unless no
- * client has looked.
+ * outcome may have happened or not. No other write has its value, so a client that sees this value
+ * shows that the write has happened.
  *
  * Each client or watcher records into a log of its own, from one thread; the check runs afterwards.
  */
@@ -20,9 +21,9 @@
 enum {
     HISTORY_KEYS = 8,
     HISTORY_ROOT = HISTORY_KEYS, /* The parent of all keys, as the key of an event. */
-    HISTORY_STEPS_MAX = 4,       /* Of a multi, each of another key. */
+    HISTORY_STEPS_MAX = 4,       /* Steps of a multi, each for another key. */
     HISTORY_LOGS_MAX = 32,
-    HISTORY_ITEMS_MAX = 4 << 20, /* Of one log. */
+    HISTORY_ITEMS_MAX = 4 << 20, /* Items of one log. */
     HISTORY_TEXT_MAX = 512
 };
 
@@ -34,7 +35,7 @@ enum history_what {
     HISTORY_DELETE,
     HISTORY_CHECK,  /* Only in a multi. */
     HISTORY_CLOSE,  /* Ends the session of the operation; deletes its ephemerals. */
-    HISTORY_CHANGED /* Only of an event: children of the root, in a difference. */
+    HISTORY_CHANGED /* Only in a difference: the children of the root have changed. */
 };
 
 enum history_outcome {
@@ -53,7 +54,7 @@ struct history_seen {
     zxid_t mzxid;
     zxid_t owner; /* Its session; 0: not an ephemeral. */
     int32_t version;
-    uint32_t value; /* Number of a value, each written once at most; 0: not seen. */
+    uint32_t value; /* Number of the value, which at most one write has; 0: not seen. */
 };
 
 struct history_step {
@@ -77,7 +78,7 @@ struct history_op {
     uint32_t failed;   /* The refused step. */
     zxid_t zxid;       /* Of the answer. */
     zxid_t session;    /* The session of the request; 0: none. */
-    zxid_t not_before; /* UNKNOWN: another try learned that the write was not done by then; or 0. */
+    zxid_t not_before; /* UNKNOWN: another try showed that at this zxid it was not done; or 0. */
     uint32_t listed;   /* LIST: a bit for each key. */
     uint32_t count;
     struct history_step steps[HISTORY_STEPS_MAX];
@@ -99,13 +100,13 @@ static inline bool history_changes(const struct history_op *op)
     return false;
 }
 
-/* It requests the end of its session, and nothing else. */
+/* Whether the operation requests the end of its session, and nothing else. */
 static inline bool history_closes(const struct history_op *op)
 {
     return op->count == 1 && op->steps[0].what == HISTORY_CLOSE;
 }
 
-/* The answer reflects the state at its zxid. */
+/* Whether the answer reflects the state at its zxid. */
 static inline bool history_names_state(const struct history_op *op)
 {
     return op->outcome < HISTORY_NOT_DONE;
@@ -117,8 +118,8 @@ enum history_item_kind {
     HISTORY_DIFFED,   /* Resumed: the difference between `since` and `zxid` follows. */
     HISTORY_GAP,      /* The changes up to `zxid` are lost. */
     HISTORY_EVENT,
-    HISTORY_BOOKMARK, /* Everything up to `zxid` was sent: a heartbeat, or an answer there. */
-    HISTORY_LOST,     /* The connection; an incomplete zxid is sent again. */
+    HISTORY_BOOKMARK, /* A heartbeat or an answer at `zxid`: everything up to there was sent. */
+    HISTORY_LOST,     /* The connection was lost; events of an incomplete zxid are sent again. */
     HISTORY_OVERRUN   /* The events after `since` were dropped and follow again. */
 };
 
@@ -130,7 +131,7 @@ struct history_item {
     enum history_what what; /* Of an event. */
     uint32_t key;
     bool end;  /* The last event of its zxid. */
-    bool diff; /* Of a difference. */
+    bool diff; /* An event of a difference. */
     bool has_seen;
     struct history_seen seen;
 };
@@ -152,14 +153,14 @@ void history_add_item(struct history_log *log, const struct history_item *item);
 struct history_report {
     const char *rule; /* The violated rule; NULL: none. */
     char text[HISTORY_TEXT_MAX];
-    uint32_t writes; /* Acknowledged. */
+    uint32_t writes; /* Acknowledged writes. */
     uint32_t reads;
     uint32_t refused;
     uint32_t unknown;
-    uint32_t found; /* Of the unknown writes: found to have happened. */
+    uint32_t found; /* Writes of unknown outcome that have happened. */
     uint32_t changes;
-    uint32_t closed; /* Sessions. */
-    uint32_t lives;  /* Of ephemerals, in closed sessions. */
+    uint32_t closed; /* Closes that succeeded, or whose outcome is unknown. */
+    uint32_t lives;  /* Ephemerals of closed sessions. */
     uint32_t events;
     uint32_t diffs;
     uint32_t gaps;
@@ -168,15 +169,15 @@ struct history_report {
 /*
  * The rules:
  *
- * - once: each acknowledged write has one zxid of its own; no value appears at two.
+ * - once: each acknowledged write has one zxid of its own; no value appears at two zxids.
  * - refused: a write that was answered as not done is never seen.
  * - unasked: each change was requested by a client, and none is seen before its request.
  * - one-story: all reports about one zxid and key agree.
  * - model: the changes of a key, by zxid, match a naive key: versions, czxids, conditions.
  * - state: a read or a refusal matches the model at the zxid of the answer.
  * - session: the ephemerals of a session end with it, in one transaction, and none comes later.
- * - real-time: the answer to a write or a linearizable read is not behind any zxid that a client
- *   knew before the request; a write is ahead of it.
+ * - real-time: a linearizable read, or the refusal of a write, is answered at or above each zxid
+ *   that a client knew before the request; a write that was done is above all of them.
  * - order: answers on one connection do not go back; writes go forward.
  * - minimum: no answer is behind the demanded zxid.
  * - watch: a watcher receives each change once, in order, before an answer that includes it; a

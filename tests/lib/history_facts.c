@@ -20,7 +20,7 @@ static void add(struct history_case *the_case, const struct history_fact *fact)
     the_case->facts[the_case->fact_count++] = *fact;
 }
 
-/* A key that a client saw reveals its creation, and the write that it shows. */
+/* Adds what a key that a client saw reveals: its creation, and the write of its value. */
 static bool add_seen(struct history_case *the_case, uint32_t key, const struct history_seen *seen)
 {
     struct history_fact fact = {.zxid = seen->czxid,
@@ -52,7 +52,7 @@ static bool add_seen(struct history_case *the_case, uint32_t key, const struct h
     return true;
 }
 
-/* The effect of a step at `zxid`. */
+/* Adds the effect of a step at `zxid`. */
 static void add_step(struct history_case *the_case, const struct history_op *op,
                      const struct history_step *step, zxid_t zxid)
 {
@@ -195,7 +195,8 @@ static bool claim_values(struct history_case *the_case)
     return true;
 }
 
-/* A write that one of its values reveals has done all its steps there. */
+/* If a client saw a value of a write of unknown outcome, the write has happened: adds all its
+ * steps, at the zxid of that value. */
 static bool add_found(struct history_case *the_case)
 {
     for (size_t i = 0; i < the_case->use_count; i++) {
@@ -343,7 +344,7 @@ static int fact_order(const void *a, const void *b)
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/* Two writes at one zxid are as wrong for different keys as for one key. */
+/* Sorts the facts by zxid. No two operations may have one zxid, even for different keys. */
 static bool order_facts(struct history_case *the_case)
 {
     size_t count = the_case->fact_count;

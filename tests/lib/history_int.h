@@ -11,7 +11,7 @@ struct history_fact {
     uint32_t key;
     enum history_what what;      /* CREATE, SET, DELETE. */
     uint32_t value;              /* 0: unknown. */
-    int32_t version;             /* After it; -1: unknown. */
+    int32_t version;             /* After the change; -1: unknown. */
     zxid_t czxid;                /* 0: unknown. */
     zxid_t owner;                /* Of a CREATE: its session; 0: none, or unknown. */
     const struct history_op *op; /* The operation that made the change, if known. */
@@ -21,7 +21,7 @@ struct history_fact {
 struct history_use {
     const struct history_op *op;
     zxid_t floor; /* The highest zxid that any client knew before the request. */
-    zxid_t found; /* Of an unknown one: the zxid at which it happened; 0: not seen. */
+    zxid_t found; /* If its outcome was unknown: the zxid at which it happened; 0: not seen. */
 };
 
 /* Some watcher received all changes in (from, to], exactly. */
@@ -35,7 +35,7 @@ struct history_case {
     size_t log_count;
     struct history_use *uses;
     size_t use_count;
-    const struct history_use **open; /* Those whose outcome is still unknown; and all closes. */
+    const struct history_use **open; /* Uses whose outcome is still unknown, and all closes. */
     size_t open_count;
     struct map by_value; /* Number of a value -> struct history_use. */
     struct history_fact *facts;
@@ -49,13 +49,13 @@ struct history_case {
     struct history_report *report;
 };
 
-/* It may have ended its session. */
+/* Whether the operation may have ended its session. */
 static inline bool history_may_close(const struct history_op *op)
 {
     return history_closes(op) && (op->outcome == HISTORY_OK || op->outcome == HISTORY_UNKNOWN);
 }
 
-/* The first complaint is kept; always false. */
+/* Reports a violated rule; only the first report is kept. Returns false. */
 bool history_complain(struct history_case *the_case, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -70,8 +70,8 @@ bool history_check_sessions(struct history_case *the_case);
 const struct history_fact *history_at(const struct history_case *the_case, uint32_t key,
                                       zxid_t zxid);
 
-/* The CREATE of the life of a key that still lasts at `zxid`; NULL: it is absent, or its beginning
- * is unknown. */
+/* Returns the CREATE of the key as it exists at `zxid`; NULL: the key does not exist then, or its
+ * CREATE is unknown. */
 const struct history_fact *history_life_at(const struct history_case *the_case, uint32_t key,
                                            zxid_t zxid);
 

@@ -1,4 +1,4 @@
-/* Compares the changes of each key with a naive key, and the reads with that. */
+/* Compares the changes of each key with a naive model of a key, and the reads with the changes. */
 #include "base/check.h"
 #include "tests/lib/history_int.h"
 
@@ -22,7 +22,8 @@ static bool is_covered(const struct history_case *the_case, zxid_t from, zxid_t 
     return false;
 }
 
-/* Whatever the key was then, it may have belonged to the session. */
+/* Whether the operation may have ended its session between `from` and `to`. The end may have
+ * deleted the key, which may have been an ephemeral of that session. */
 static bool may_close(const struct history_use *use, zxid_t from, zxid_t to)
 {
     return history_may_close(use->op) && use->floor < to &&
@@ -118,7 +119,7 @@ static bool play(struct history_case *the_case, struct history_fact *fact, struc
         ASSERT(fact->what == HISTORY_DELETE);
         sound = play_delete(the_case, fact, key);
     }
-    /* Lookups see what is known so far. */
+    /* Later checks look up this change and need its czxid, if that is known by now. */
     fact->czxid = key->czxid;
     return sound;
 }
@@ -147,7 +148,7 @@ static bool play_all(struct history_case *the_case)
 struct look {
     const struct history_op *op;
     const struct history_step *step;
-    const struct history_fact *fact; /* The last change of the key before it, or NULL. */
+    const struct history_fact *fact; /* The last change of the key before `to`, or NULL. */
     zxid_t from;                     /* Its zxid, or 0. */
     zxid_t to;                       /* The state is older than `to`. */
 };
@@ -186,7 +187,7 @@ static bool check_seen(struct history_case *the_case, const struct look *look)
            complain_look(the_case, look, "an older state was seen");
 }
 
-/* A condition held just before the change, or did not hold at the time of the refusal. */
+/* Checks that a condition held just before the change, or did not hold when it was refused. */
 static bool check_version(struct history_case *the_case, const struct look *look, bool must_match)
 {
     bool certain = is_present(look) && look->fact->version >= 0 &&

@@ -1,4 +1,5 @@
-/* The ephemerals of a session end with it. The changes are known by now, and follow one another. */
+/* Checks that the ephemerals of a session end with it. Called when the changes of all keys are
+ * known and checked. */
 #include "base/check.h"
 #include "tests/lib/history_int.h"
 
@@ -17,7 +18,8 @@ static const struct history_op *close_of(const struct history_case *the_case, zx
     return NULL;
 }
 
-/* An ephemeral of a session that ended by the zxid of `close` ends with it. */
+/* Checks that the ephemeral was created before the zxid of `close`, the end of its session, and
+ * does not exist at that zxid. */
 static bool check_life(struct history_case *the_case, const struct history_fact *birth,
                        const struct history_op *close)
 {

@@ -18,11 +18,11 @@ struct watcher {
     const struct history_log *log;
     bool started;
     zxid_t at;
-    zxid_t span_from;                            /* Exact since here. */
+    zxid_t span_from;                            /* All changes after this zxid had events. */
     const struct history_item *group[GROUP_MAX]; /* Events of a zxid that is not complete yet. */
     size_t group_count;
     bool in_diff;
-    bool diff_ended; /* All its events have arrived; new ones follow. */
+    bool diff_ended; /* All events of the difference have arrived. */
     zxid_t diff_since;
     zxid_t diff_upto;
     uint32_t diff_seen[HISTORY_KEYS + 1]; /* Bits of enum history_what, by key. */
@@ -49,7 +49,7 @@ static void close_span(struct history_case *the_case, const struct watcher *watc
         (struct history_span){.from = watcher->span_from, .to = watcher->at};
 }
 
-/* Everything up to `zxid` is past, though not each change had an event. */
+/* Moves `at` to `zxid` and begins a new span there: not each change up to `zxid` had an event. */
 static void jump(struct history_case *the_case, struct watcher *watcher, zxid_t zxid)
 {
     close_span(the_case, watcher);
@@ -147,7 +147,7 @@ static bool was_there(const struct history_fact *fact)
     return fact && fact->what != HISTORY_DELETE;
 }
 
-/* In the state of `op` the change was still the last one of its key. */
+/* Whether in the state of `op` the change was still the last one of its key. */
 static bool shows_last(const struct history_case *the_case, const struct history_op *op,
                        const struct history_fact *fact)
 {
@@ -163,7 +163,7 @@ static bool shows_last(const struct history_case *the_case, const struct history
     return shown;
 }
 
-/* In the state of `upto` or a later one, a client saw that the key still existed. */
+/* Whether a client saw, in the state of `upto` or a later one, that the key still existed. */
 static bool outlived(const struct history_case *the_case, const struct history_fact *fact,
                      zxid_t upto)
 {
@@ -179,8 +179,8 @@ static bool outlived(const struct history_case *the_case, const struct history_f
     return shown;
 }
 
-/* A write of unknown outcome may have deleted the key after its last known change, with the trace
- * that a deletion leaves. */
+/* Whether a write of unknown outcome may have deleted the key after its last known change: the
+ * difference then says that the root's children have changed. */
 static bool may_be_deleted(const struct history_case *the_case, const struct watcher *watcher,
                            const struct history_fact *last)
 {
@@ -243,8 +243,9 @@ static void begin_diff(struct history_case *the_case, struct watcher *watcher, z
 static bool take_diff(struct history_case *the_case, struct watcher *watcher,
                       const struct history_item *item)
 {
-    /* On a connection that stays open, nothing says beforehand how far the difference reaches. But
-     * each change leaves a trace at its key or at the root, so the newest one shows it. */
+    /* On a connection that stays open, nothing says beforehand up to which zxid the difference
+     * reaches. But each change leaves its zxid at its key or at the root: the difference reaches up
+     * to the newest zxid in its events. */
     zxid_t seen = item->has_seen && item->seen.mzxid > item->zxid ? item->seen.mzxid : item->zxid;
 
     if (!watcher->in_diff) {

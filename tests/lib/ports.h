@@ -13,9 +13,10 @@ enum {
     PORT_ROW_MAX = 8
 };
 
-/* A port that is free now; each call gives another one. No other program gets it from here while
- * this one lives: a restarted replica finds it again, and its clients meet no other server
- * meanwhile. tests/recipes/ensemble.py and tests/lib/ports.mjs claim ports the same way. */
+/* A port that is free now; each call gives another one. No other program gets the port from these
+ * functions while this program lives: a replica that restarts can bind the port again, and its
+ * clients meet no other server meanwhile. tests/recipes/ensemble.py and tests/lib/ports.mjs claim
+ * ports the same way. */
 uint16_t port_free(void);
 
 /* The first of `count` free ports in a row, with `count` more free ports `apart` above them; all of

@@ -17,7 +17,7 @@ struct model_node *model_find(struct model *model, const char *path)
     return NULL;
 }
 
-/* Defined even for texts that are not paths yet: "/" is its own parent. */
+/* Writes the parent of `path`, also for a text that is no path yet. The parent of "/" is "/". */
 static void parent_of(const char *path, char parent[MODEL_PATH_MAX])
 {
     size_t len = (size_t)(strrchr(path, '/') - path);
@@ -270,8 +270,7 @@ static enum err bad_version(const struct model_step *step, const struct model_no
     zxid_t zxid = step->ask->zxid;
 
     if (node != NULL && model_may(step, node, ACL_READ) && node->stat.czxid != zxid &&
-        node->stat.mzxid != zxid &&
-        node->stat.pzxid != zxid) { /* Not as the multi would leave it. */
+        node->stat.mzxid != zxid && node->stat.pzxid != zxid) { /* This multi has not changed it. */
         step->verdict->has_stat = true;
         step->verdict->stat = node->stat;
     }

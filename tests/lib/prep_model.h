@@ -1,8 +1,9 @@
 /*
  * prep_model.h - write requests on a plain list of znodes, checked and done at once.
  *
- * Tests compare it with server/prepare, which checks against changes in flight. It shares no code
- * with it, and is written to be compared with ZooKeeper's rules, not to be fast.
+ * Tests compare it with server/prepare, which checks against changes in flight. The model
+ * shares no code with server/prepare, and is written to be compared with ZooKeeper's rules, not to
+ * be fast.
  */
 #ifndef TESTS_LIB_PREP_MODEL_H
 #define TESTS_LIB_PREP_MODEL_H
@@ -100,7 +101,7 @@ struct model {
     size_t session_count;
     struct model_key keys[MODEL_KEYS_MAX]; /* By zxid. */
     size_t key_count;
-    zxid_t applied; /* Newer writes with a key are still in flight. */
+    zxid_t applied; /* Last applied zxid: newer writes with a key are still in flight. */
     const struct prep_limits *limits;
 };
 

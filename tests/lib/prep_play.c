@@ -15,8 +15,8 @@ enum {
     TXN_BYTES_MAX = 1 << 20,
     LIST_BYTES_MAX = 1024,
     FORGET_BITS = 0xf4, /* From here on the bits mean: forget the results that are due. */
-    ROOM_EVERY = 5,     /* Each such request finds little room for the tree. */
-    ROOM_MAX = 1500,    /* Bytes of it. */
+    ROOM_EVERY = 5,     /* One in this many requests finds little room for the tree. */
+    ROOM_MAX = 1500,    /* The room is below this many bytes. */
     LISTS_COST = MODEL_LIST_COUNT * 4096, /* More than the cost of all lists of the model. */
     LONG_MS = 400000 /* Long enough for a container that was never used to become due. */
 };
@@ -263,7 +263,8 @@ static void apply_oldest(struct prep_play *play)
         }
     }
     ASSERT(replies == first.verdict.reply_count);
-    /* A list may be freed and created again while in flight; everything else was foreseen. */
+    /* The memory is at most what was promised. Lists are an exception: a list may be freed, and
+     * created again by a transaction in flight. */
     ASSERT(state_memory_bytes(play->state) <= promised + LISTS_COST);
     buf_release(&first.txn);
     play->queue_len--;
@@ -338,7 +339,7 @@ static struct play_request *read_request(struct prep_play *play, struct wire_rea
     return request;
 }
 
-/* ---- Little room for the tree: the model receives the outcome. ---- */
+/* ---- Little room for the tree. The model has no such limit: it is given the outcome. ---- */
 
 static struct prep_room draw_room(const struct prep_play *play, const struct model_ask *ask)
 {

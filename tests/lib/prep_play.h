@@ -1,7 +1,7 @@
 /*
- * prep_play.h - requests out of bytes, prepared many deep before anything is applied, and compared
- * with a naive model that changes at once: the same refusals, the same answers, also when they are
- * repeated, and in the end the same state. Every property is an ASSERT.
+ * prep_play.h - makes requests out of bytes, and prepares many of them before any is applied. A
+ * naive model, which changes at once, must give the same refusals, the same answers, also to
+ * repeated requests, and in the end the same state. Every property is an ASSERT.
  */
 #ifndef TESTS_LIB_PREP_PLAY_H
 #define TESTS_LIB_PREP_PLAY_H
@@ -15,13 +15,13 @@ struct prep_play *prep_play_new(void);
 void prep_play_free(struct prep_play *play);
 
 /* Takes one request out of the bytes, prepares it, and applies some of those in flight. False when
- * there is no room for more; after their end the bytes are zeros. */
+ * there is no room for more requests. When the bytes have ended, zeros are read. */
 bool prep_play_step(struct prep_play *play, struct wire_reader *reader);
 
 /* Applies everything in flight and compares the states. */
 void prep_play_settle(struct prep_play *play);
 
-/* Transactions so far, and their results. */
+/* Returns the number of transactions prepared so far. */
 size_t prep_play_prepared(const struct prep_play *play);
 
 /* Requests refused because the tree had no room. */

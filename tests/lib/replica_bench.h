@@ -52,8 +52,8 @@ void bench_open_keeping(struct bench *bench, uint32_t id, uint32_t voters, struc
 void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_close(struct bench *bench);
 
-/* bench_close after the end of a test: requests that wait are answered, and their outcomes are
- * gone. */
+/* bench_close after the end of a test: it answers the requests that wait, but their outcomes no
+ * longer exist and are not written. */
 void bench_tear_down(struct bench *bench);
 
 void bench_lead(struct bench *bench);   /* Replica 3 of 3 leads epoch 1. */
@@ -81,8 +81,8 @@ void bench_commit(struct drive *drive, zxid_t zxid);
 /* The number of the newest request sent to the leader. */
 uint64_t bench_forwarded(const struct bench *bench);
 
-/* A follower turns to leader 2 of epoch 3, which refills it: the leader's snapshot of (2, 5) with
- * that end is on the disk. The state is an empty tree; drive_restored reports it as loaded. If the
+/* A follower turns to leader 2 of epoch 3, which refills it: the leader's snapshot from (2, 5)
+ * to `end` is on the disk. The state is an empty tree; drive_restored reports it as loaded. If the
  * end is after its start, (2, 6) creates "/b". */
 void bench_install(struct bench *bench, zxid_t end);
 void bench_refill(struct bench *bench, zxid_t end); /* The same of a replica without a leader. */

@@ -11,7 +11,7 @@ enum {
     KIT_TIME_MS = 1000 /* Time of transactions begun by kit_begin. */
 };
 
-/* Starts a transaction with that age and stamp in an empty buf. */
+/* Starts a transaction in an empty buf; `time_ms` is its age and its stamp. */
 void kit_begin(struct buf *txn, int64_t time_ms);
 
 /* Effects marked as replies; `data` NULL means null data. */

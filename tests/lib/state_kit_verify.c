@@ -225,7 +225,8 @@ static void verify_memory(const struct state *state)
     ASSERT(cost == state_memory_bytes(state));
 }
 
-/* A waiting znode or result is never overlooked. */
+/* Asserts that the state counts the age while a znode or a result waits for it, and does not when
+ * none can wait. */
 static void verify_ages(const struct state *state)
 {
     int64_t age_ms = state_age_ms(state);

@@ -18,7 +18,7 @@ enum {
     KIT_RECORD_MAX = 32 * 1024,
 };
 
-/* One history of records; record i has zxid zxids[i]. */
+/* One history of records. */
 struct skit_log {
     struct logrec *recs[KIT_RECS_MAX];
     size_t count;
@@ -86,7 +86,7 @@ long skit_check_log(struct skit *kit);
 long skit_match_log(struct skit *kit, const struct skit_log *log);
 
 /* Receives a snapshot of records `start` to `end` of the model and the records up to `upto`, and
- * ends with INSTALL or ABORT. `ret_last` is that operation. */
+ * ends with INSTALL or ABORT. `inout_last` is that operation. */
 enum err skit_receive(struct skit *kit, size_t start, size_t end, size_t upto,
                       struct store_op *inout_last);
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 enum {
-    SUBSETS_MAX = 6, /* Up to that many pending things all subsets are tried. */
-    SAMPLES = 10,    /* Images tried for more. */
+    SUBSETS_MAX = 6, /* With at most this many pending changes, all subsets are tried. */
+    SAMPLES = 10,    /* With more pending changes, this many images are tried. */
     PRINT_MAX = 3,
 #ifdef ZABRA_SLOW
     STEP = 5 /* With a sanitizer every fifth call; otherwise all. */

@@ -30,7 +30,7 @@ struct kit_node {
     uint64_t messages;
     uint64_t bytes;
     uint64_t next_round;    /* Messages must arrive in order. */
-    uint32_t echo;          /* Answers each message to this peer. */
+    uint32_t echo;          /* Each message of this peer is answered; 0: no peer. */
     uint32_t disconnect_on; /* Ends the connection within the callback of this message. */
 };
 

@@ -15,8 +15,8 @@ enum {
 
 static struct unit_test *first;
 static struct unit_test *last;
-static const struct unit_group *begun;   /* The last one. */
-static const struct unit_group *running; /* Its tests, or NULL. */
+static const struct unit_group *begun;   /* The last group that was begun, or NULL. */
+static const struct unit_group *running; /* The group whose tests run now, or NULL. */
 
 void unit_begin_group(const struct unit_group *group)
 {

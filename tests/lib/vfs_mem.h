@@ -42,7 +42,8 @@ void vfs_mem_crash(struct vfs_mem *disk, struct rng *rng, enum vfs_mem_crash_mod
 /* How many things (sectors, sizes, names) a crash would decide about now. */
 size_t vfs_mem_pending(const struct vfs_mem *disk);
 
-/* A crash in which bit i of `keep` decides about the i-th of them; those from 64 on are lost. */
+/* A crash in which bit i of `keep` decides about the i-th of these things; from 64 on all are
+ * lost. */
 void vfs_mem_crash_subset(struct vfs_mem *disk, uint64_t keep);
 
 /* ---- Faults. Calls are counted from 1: all operations but close and drop_cache. ---- */

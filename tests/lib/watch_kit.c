@@ -125,8 +125,8 @@ void kit_world_release(struct kit_world *world)
     buf_release(&world->txn);
 }
 
-/* How many children the parent will have seen created, including those of the words before this
- * one. A parent that one of them creates has seen none. */
+/* How many children the parent has ever had, with those that the words up to this one create. A
+ * parent that an earlier word creates begins with none. */
 static uint32_t creates_of(const struct kit_world *world, const char *const *words, size_t at)
 {
     struct slice parent = path_parent(parse(words[at]).path);

@@ -22,14 +22,14 @@ enum {
 
 struct kit_owner {
     struct watch_owner owner;
-    struct op_principal who; /* Shows nothing and comes from 127.0.0.1. */
+    struct op_principal who; /* Without credentials, from 127.0.0.1. */
     char name;
     bool holds; /* Takes no more: holds each watch that has an event. */
 };
 
 void kit_owner_init(struct kit_owner *owner, char name);
 
-/* The function for a table or a subscriber; `ctx` is the log, a struct buf. */
+/* The callback of a table or a subscriber; `ctx` is the log, a struct buf. */
 void kit_on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
                   const struct watch_event *event);
 
@@ -38,8 +38,8 @@ const char *kit_take(struct buf *log);
 
 /*
  * Words, up to NULL: "+/a" creates, "+/a=x" with the data x, "=/a" and "=/a=x" set, "-/a" deletes,
- * "!/a" closes to all but 10.0.0.1, "!/a=open" opens again. The first form makes a set without a
- * state, where "!/a" is just a change of the ACL; the words must outlive it.
+ * "!/a" closes to all but 10.0.0.1, "!/a=open" opens again. kit_set_of makes a set without a
+ * state, so "!/a" and "!/a=open" are just changes of the ACL. The words must outlive the set.
  */
 struct change_set *kit_set_of(zxid_t zxid, const char *const *words);
 
@@ -72,7 +72,8 @@ void kit_world_apply_txn(struct kit_world *world);
 
 /*
  * A random transaction that fits the state: up to WATCH_KIT_RANDOM_MAX words and NULL, which live
- * for ever. Its paths are the WATCH_KIT_PATHS ones of up to three names out of three.
+ * for ever. The paths have up to three names; there are three different names, and so
+ * WATCH_KIT_PATHS paths.
  */
 void kit_random_words(const struct kit_world *world, struct rng *rng,
                       const char *words[WATCH_KIT_RANDOM_MAX + 1]);

@@ -439,7 +439,7 @@ static bool step_once(struct drive *drive, struct zab_event *event)
     return restore;
 }
 
-/* Reports the state as loaded, and again when that requests another one. */
+/* Reports the state as loaded. If the core then requests another load, reports that one, too. */
 void drive_restored(struct drive *drive)
 {
     bool again = true;

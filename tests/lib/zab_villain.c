@@ -12,7 +12,7 @@ static bool likely(struct villain *villain)
     return pick(villain, 100) < 85;
 }
 
-/* Close to the truth, most of the time. */
+/* Returns a zxid, most often one near the end of the log. */
 static zxid_t some_zxid(struct villain *villain)
 {
     zxid_t last = drive_status(&villain->drive).last;

@@ -22,7 +22,7 @@ struct villain {
 void villain_begin(struct villain *villain, uint64_t (*draw)(void *ctx, uint64_t bound), void *ctx);
 void villain_end(struct villain *villain);
 
-/* One message, or another event. Not once it has halted. */
+/* Sends one message, or makes another event. Must not be called once the core has halted. */
 void villain_step(struct villain *villain);
 bool villain_is_halted(const struct villain *villain);
 

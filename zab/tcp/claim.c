@@ -2,12 +2,11 @@
  * Two processes with one id: a copied directory, a second disk, or a rebooted machine whose
  * half-open connection from before the reboot is still up.
  *
- * Each process has a start number (tcp_options). A connection becomes a claim when its start number
- * differs from that of the connection that is up, or from that of the process with which another
- * replica is connected: its HELLO is proven, but the connection waits. This replica asks the older
- * process whether it lives, on that process's own connection and through the replicas that are
- * connected with it. If the older process answers within `probe_ms`, the claim is refused, else the
- * claim's connection replaces the older one.
+ * Each process has a start number (tcp_options). A proven connection becomes a claim, and waits,
+ * when a process with another start number is connected under the same id, here or with another
+ * replica. This replica asks the older process whether it lives, on that process's own connection
+ * and through the replicas that are connected with it. If the older process answers within
+ * `probe_ms`, the claim is refused, else the claim's connection replaces the older one.
  *
  * Replicas that find out later that they are connected with different processes ask as well
  * (rival.c). The replica with the younger process hangs up if the older one lives. The replica with

@@ -107,7 +107,7 @@ struct link {
     uint64_t rivals_ms;
     bool overdue;       /* The process of `up` has had `probe_ms` to answer. */
     uint64_t looked_ms; /* When other processes of the id were last looked for; 0: none found. */
-    /* The ids about whose process this peer waits for an answer: a bit per index of tcp->links. */
+    /* This peer waits for answers about the processes of these ids: bits by index of tcp->links. */
     uint64_t asks;
     /* Start number of the process of each id with which this peer is connected, by index of
      * tcp->links; 0: none. */
