@@ -48,7 +48,7 @@ const SESSION =
 const NO_SESSION = 'ZABRA_SESSION=00000000-0000-4000-8000-000000000000; export ZABRA_SESSION;';
 
 const UNTIL_READY =
-  'p=$!; n=0; until zabra api GET /readyz --endpoints 127.0.0.1:$PORT --timeout 100ms >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 100 ] || break; sleep 0.05; done;';
+  'p=$!; n=0; until zabra api GET /readyz --endpoints 127.0.0.1:$PORT --timeout 2s >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 1000 ] || break; sleep 0.05; done;';
 
 const callsNoReplica = {
   'not found': NO_CALL,

@@ -5,6 +5,7 @@ import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy } from './browser.js';
 import { Client } from './clients.js';
 import { Replicas } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const BOB = { scheme: 'digest', credential: 'bob:pass-w0rd' };
 const READ_ONLY = 1; // Index of the read-only replica.
@@ -40,13 +41,13 @@ async function signIn(page, user, password, remember = false) {
   }
   await dialog.getByRole('button', { name: 'Sign in' }).click();
   await dialog.waitFor({ state: 'detached' });
-  await page.getByText(`Signed in as ${user}.`, { exact: true }).last().waitFor(); // One before may stand.
+  await toasted(page, `Signed in as ${user}.`);
 }
 
 async function signOut(page, user) {
   await page.getByRole('banner').getByRole('button', { name: user }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Sign out' }).click();
-  await page.getByText('Signed out.').last().waitFor();
+  await toasted(page, 'Signed out.');
 }
 
 /** Everything that the browser has stored, and its URL. */

@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
+import { keepToasts } from './toasts.js';
 
 // The build without a window needs half of the processor time.
 const PLACES = ['chromium-headless-shell', 'chromium', 'google-chrome'].map((n) => `/usr/bin/${n}`);
@@ -55,6 +56,7 @@ export class Visit {
       timezoneId: 'UTC',
       reducedMotion: 'reduce',
     });
+    await keepToasts(visit.context);
     visit.page = await visit.context.newPage();
     visit.page.setDefaultTimeout(60_000);
     visit.complaints = [];

@@ -5,7 +5,9 @@ import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Client } from './clients.js';
+import { at } from './finders.js';
 import { Replicas, until } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const SUPER = 'super:zUZ0bpqYS7FucDXsnUgxOWTto1s='; // super:root
 const LONG_MS = 60_000;
@@ -91,7 +93,7 @@ visiting(
     await dialog.waitFor({ state: 'detached' });
     await close.click();
     await dialog.getByRole('button', { name: 'Close the session' }).click();
-    await page.getByText(`Session ${client.session} is closed.`).waitFor();
+    await toasted(page, `Session ${client.session} is closed.`);
     await page.getByText('This session does not exist').waitFor();
     const gone = await fetch(`${replicas.url()}/znodes/v1/members/%3Cb%3Eone`);
     assert.equal(gone.status, 404);
@@ -127,8 +129,7 @@ visiting('each replica has its own figures, each with an explanation', {}, async
   await page.locator('.plot canvas').first().waitFor();
   await page.getByLabel('Range').selectOption('6h');
   await page.locator('.plot canvas').first().waitFor();
-  const url = new URL(page.url());
-  assert.equal(url.search, '?replica=3&range=6h');
+  await at(page, '/ui/metrics?replica=3&range=6h');
   await page.getByLabel('Search by name and meaning').fill('this replica has started');
   await page.getByRole('cell', { name: 'zabra_elections_total' }).waitFor();
   await page.getByText(/^1 of \d+$/).waitFor();

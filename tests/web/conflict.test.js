@@ -6,6 +6,7 @@ import { after, before } from 'node:test';
 import { openBrowser, visitingBy } from './browser.js';
 import { button, edit, editor, said, save } from './finders.js';
 import { Replicas, until } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
 const BROKEN = Buffer.from([0x61, 0xff, 0xfe, 0x0d, 0x0a, 0x62]);
@@ -76,7 +77,7 @@ visiting(
     await said(page, 'Merged without open conflicts: you will save exactly this text.');
     assert.equal(await page.locator('.cm-deletedChunk').count(), 0);
     await merged(page).click();
-    await said(page, 'Saved: version 2.');
+    await toasted(page, 'Saved: version 2.');
     const all = linesWith({ 0: 'mine', 6: 'theirs' });
     assert.equal((await replicas.data(path)).toString(), all);
   },
@@ -106,7 +107,7 @@ visiting('each conflict needs a choice before a save of the merge', {}, async (p
   await until('it may be saved', isSaved);
   assert.equal((await statOf(path)).version, 1);
   await merged(page).click();
-  await said(page, 'Saved: version 2.');
+  await toasted(page, 'Saved: version 2.');
   assert.equal(
     (await replicas.data(path)).toString(),
     linesWith({ 0: 'mine', 3: 'of theirs', 6: 'taken and more' }),
@@ -132,7 +133,7 @@ visiting(
     assert.equal(await merged(page).getAttribute('aria-disabled'), 'true');
     await chunk.getByText('Keep mine').click();
     await merged(page).click();
-    await said(page, 'Saved: version 3.');
+    await toasted(page, 'Saved: version 3.');
     assert.equal((await replicas.data(path)).toString(), linesWith({ 0: 'mine', 5: 'more' }));
   },
 );
@@ -150,7 +151,7 @@ visiting('a merge does not restore a change that theirs has reverted', {}, async
   await replicas.create(path, linesWith({ 6: 'other' }), { at: 1 });
   await shown('other');
   await merged(page).click();
-  await said(page, 'Saved: version 5.');
+  await toasted(page, 'Saved: version 5.');
   const all = linesWith({ 0: 'mine', 6: 'other' });
   assert.equal((await replicas.data(path)).toString(), all);
 });
@@ -164,7 +165,7 @@ visiting('an undone merge leaves no change of theirs', {}, async (page, visit) =
   await replicas.create(path, linesWith({ 4: 'theirs', 6: 'other' }), { at: 1 });
   await said(page, 'Merged without open conflicts: you will save exactly this text.');
   await merged(page).click();
-  await said(page, 'Saved: version 3.');
+  await toasted(page, 'Saved: version 3.');
   const all = linesWith({ 0: 'mine', 4: 'theirs', 6: 'other' });
   assert.equal((await replicas.data(path)).toString(), all);
 });

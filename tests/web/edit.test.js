@@ -4,8 +4,9 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy } from './browser.js';
-import { button, dialog, edit, editor, heading, item, said, save } from './finders.js';
+import { at, button, dialog, edit, editor, heading, item, keys, said, save } from './finders.js';
 import { Replicas, until } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
 const BROKEN = Buffer.from([0x61, 0xff, 0xfe, 0x0d, 0x0a, 0x62]);
@@ -108,28 +109,38 @@ visiting('a refusal is shown at its field, and the input is kept', {}, async (pa
   await page.locator('.lamp.live').waitFor();
 });
 
-/** Files of the page are read with a delay: of two choices the first, which is short, is read last. */
-function readSlowly(page) {
-  return page.evaluate(() => {
+/** The page does not get the bytes of files until `release` is called with the size of one. */
+async function holdFiles(page) {
+  await page.evaluate(() => {
     const read = Blob.prototype.arrayBuffer;
-    Blob.prototype.arrayBuffer = async function () {
-      const delay = this.size < 10 ? 1_000 : 300;
-      await new Promise((resolve) => setTimeout(resolve, delay));
-      return read.call(this);
+    globalThis.held = new Map();
+    Blob.prototype.arrayBuffer = function () {
+      return new Promise((resolve) => {
+        globalThis.held.set(this.size, async () => {
+          resolve(await read.call(this));
+          await new Promise(setTimeout); // The page has them.
+        });
+      });
     };
   });
+  return (size) => page.evaluate((of) => globalThis.held.get(of)(), size);
 }
 
 visiting('what is sent is the file chosen last, once it has been read', {}, async (page, visit) => {
   await replicas.create('/slow/there', 'old');
   await visit.open('/ui/tree/slow');
-  await readSlowly(page);
+  let release = await holdFiles(page);
   await button(page, 'New child').click();
   await page.getByLabel('Name', { exact: true }).fill('new');
   await page.getByLabel('Data format').selectOption('file');
   const chosen = page.getByLabel('File', { exact: true });
   await chosen.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.from('first') });
   await chosen.setInputFiles({ name: 'y', mimeType: 'a/b', buffer: RAW });
+  await button(page, 'Create').press('Enter');
+  assert.equal(await dialog(page).getByRole('alert').count(), 0, 'sent while it was read');
+  await release(RAW.length);
+  await release('first'.length); // The one chosen first is read last.
+  assert.ok(!(await replicas.has('/slow/new')), 'created before the file was read');
   await button(page, 'Create').click();
   await heading(page, 'new');
   assert.deepEqual(await replicas.data('/slow/new'), RAW);
@@ -137,11 +148,14 @@ visiting('what is sent is the file chosen last, once it has been read', {}, asyn
   await edit(visit, '/slow/there');
   await editor(page).press('Control+End');
   await page.keyboard.type(' text');
-  await readSlowly(page);
+  release = await holdFiles(page);
   const upload = page.getByLabel('Upload a file');
   await upload.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: RAW });
+  await editor(page).press('Control+s');
+  await release(RAW.length);
   await save(page);
   assert.deepEqual(await replicas.data('/slow/there'), RAW);
+  assert.equal((await statOf('/slow/there')).version, 1, 'saved before the file was read');
 });
 
 visiting('Escape keeps the input, Cancel discards it', {}, async (page, visit) => {
@@ -205,8 +219,8 @@ visiting('a late answer does not change the view again', {}, async (page, visit)
   await item(page, 'other').click();
   await heading(page, 'other');
   late();
-  await said(page, 'Created: /late/one');
-  assert.equal(new URL(page.url()).pathname, '/ui/tree/late/other');
+  await toasted(page, 'Created: /late/one');
+  assert.equal(await page.evaluate(() => location.pathname), '/ui/tree/late/other');
 });
 
 // ---- Editing ----
@@ -217,7 +231,7 @@ visiting('data is edited in its form, and bytes stay bytes', {}, async (page, vi
   await editor(page).press('Control+End');
   await page.keyboard.type('three');
   await page.keyboard.press('Control+s');
-  await said(page, 'Saved: version 1.');
+  await toasted(page, 'Saved: version 1.');
   assert.equal((await replicas.data('/edit/lines')).toString(), 'one\r\ntwo\r\nthree');
 
   await replicas.create('/edit/json', '{"n":12345678901234567890}');
@@ -318,13 +332,13 @@ visiting(
     await button(page, 'Stay').click();
     await page.goBack();
     await button(page, 'Stay').click();
-    assert.equal(new URL(page.url()).pathname, '/ui/tree/gone/one');
+    await at(page, '/ui/tree/gone/one');
     page.once('dialog', (asked) => asked.dismiss());
     await page.evaluate(() => location.reload()).catch(() => undefined);
     await page.getByRole('tab', { name: 'Data' }).click();
     assert.equal(await editor(page).textContent(), 'mine');
     await button(page, 'Create it again').click();
-    await said(page, 'Created again.');
+    await toasted(page, 'Created again.');
     assert.equal((await replicas.data('/gone/one')).toString(), 'mine');
     await button(page, 'Edit').click();
     await editor(page).fill('not kept');
@@ -389,7 +403,7 @@ visiting('znodes are marked and deleted, by mouse and by keyboard', {}, async (p
   const tree = page.getByRole('tree');
   await tree.focus();
   await page.keyboard.press('Home');
-  await page.keyboard.type('x-3');
+  await keys(page, 'x', '-', '3');
   await page.keyboard.press('Shift+ArrowDown');
   await said(page, '2 marked');
   await page.keyboard.press('Delete');
@@ -431,7 +445,7 @@ visiting('the keyboard is sufficient, also without a clipboard', {}, async (page
   await page.keyboard.press('Control+a');
   await page.keyboard.type('g t / ? e d c');
   await page.keyboard.press('Control+s');
-  await said(page, 'Saved: version 1.');
+  await toasted(page, 'Saved: version 1.');
   assert.equal((await replicas.data('/keys/one')).toString(), 'g t / ? e d c');
   await page.locator('.actions button:focus').waitFor();
   await page.keyboard.press('c');
@@ -443,7 +457,7 @@ visiting('the keyboard is sufficient, also without a clipboard', {}, async (page
   await said(page, 'Edit the shown znode');
   await page.keyboard.press('Escape');
   await button(page, 'Copy the path').press('Enter');
-  await said(page, 'Copied.');
+  await toasted(page, 'Copied.');
   await button(page, 'Bookmark').press('Enter');
   await page.keyboard.press('d');
   await said(page, 'Znodes to delete: 1');
@@ -498,7 +512,7 @@ visiting(
     await editor(page).press('End');
     await page.keyboard.type(' and more');
     await page.keyboard.press('Control+s');
-    await said(page, 'Saved: version 1.');
+    await toasted(page, 'Saved: version 1.');
     const answer = await replicas.ask('GET', '/znodes/v1/lost/one?consistency=linearizable', {
       at: 1,
       headers: { Accept: 'application/octet-stream' },

@@ -6,6 +6,7 @@ import { after, before } from 'node:test';
 import { NARROW, openBrowser, processorTime, visitingBy, WIDE } from './browser.js';
 import { Client } from './clients.js';
 import { Replicas, until } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const MANY = 3_000;
 const WHILE = 8; // Changes while the page has no replica; all fit into the view.
@@ -46,7 +47,7 @@ visiting('a subscription gets its events, and is in the URL', {}, async (page, v
   await pathField(page).fill('/app/');
   await page.keyboard.press('Enter');
   await watching(page, '/app');
-  assert.equal(new URL(page.url()).searchParams.get('watch'), 'recursive:/app');
+  await page.waitForURL(({ searchParams }) => searchParams.get('watch') === 'recursive:/app');
   await page.getByText('No events yet.').waitFor();
   await replicas.create('/app/two', 'y', { at: 1 });
   await line(page, 'created').filter({ hasText: '/app/two' }).waitFor();
@@ -88,7 +89,7 @@ visiting(
     await page.getByText('1 of 2 shown').waitFor();
     assert.equal(await page.locator('.stream-row').count(), 1);
     await page.getByRole('button', { name: 'Copy the shown events' }).click();
-    await page.getByText('Copied.').waitFor();
+    await toasted(page, 'Copied.');
     const copied = await page.evaluate(() => navigator.clipboard.readText());
     const event = JSON.parse(copied.trim());
     assert.equal(event.event, 'NodeCreated');

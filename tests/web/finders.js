@@ -1,5 +1,7 @@
 // Finders that the tests of several views share.
 
+import { toasted } from './toasts.js';
+
 export const item = (page, name) =>
   page
     .getByRole('treeitem')
@@ -9,6 +11,14 @@ export const button = (page, name) => page.getByRole('button', { name, exact: tr
 export const heading = (page, name) =>
   page.locator('.znode-heading bdi').getByText(name, { exact: true }).waitFor();
 export const said = (page, text) => page.getByText(text).first().waitFor();
+/** The URL follows an action, and may not be there when the action is done. */
+export const at = (page, wanted) =>
+  page.waitForURL(({ pathname, search }) => pathname + search === wanted);
+/**
+ * Keys of which each must follow the last one soon: none waits until the page has taken the one
+ * before.
+ */
+export const keys = (page, ...names) => Promise.all(names.map((name) => page.keyboard.press(name)));
 export const editor = (page) => page.locator('.cm-content');
 export const dialog = (page) => page.getByRole('dialog');
 
@@ -22,6 +32,6 @@ export async function edit(visit, path) {
 
 export async function save(page) {
   await button(page, 'Save').click();
-  await said(page, /^Saved: version/);
+  await toasted(page, /^Saved: version/);
   await editor(page).waitFor({ state: 'detached' });
 }

@@ -5,13 +5,16 @@ import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { openBrowser, Visit, visitingBy } from './browser.js';
 import { button, editor, said } from './finders.js';
-import { Replicas, until } from './replicas.js';
+import { Replicas, slowness, until } from './replicas.js';
+import { toasted } from './toasts.js';
 
+// On an idle machine; a busy one has more, see slowness().
 const KNOWN_MS = 3_000; // Until a killed majority is shown; the overview needs 1 s.
 const NOTICED_MS = 2_500; // Until a stopped leader is shown: its heartbeats are missing.
 const BACK_MS = 2_000; // From the first successful write until the page is live.
 const SILENT_MS = 2_000; // More than the silence of a leader that pages tolerate.
-const LONG_MS = 13_000; // Beyond staleLimit: replicas without a leader close connections.
+/** On a slow disk the ensemble is degraded. */
+const WELL = /^(All is well|Degraded): 3 of 3 voting/;
 
 let browser;
 let replicas;
@@ -94,6 +97,11 @@ async function listen(page) {
   return () => page.evaluate(() => globalThis.heard);
 }
 
+function assertSoon(since, ms) {
+  const spent = Date.now() - since;
+  assert.ok(spent < ms, `${spent} ms, more than ${Math.round(ms)}`);
+}
+
 async function isOffered(page, name) {
   return (await button(page, name).getAttribute('aria-disabled')) === 'false';
 }
@@ -104,10 +112,12 @@ visiting(
   async (page, visit) => {
     const { leader, follower, other } = await roles();
     const views = await Promise.all([0, 1, 2].map(() => Visit.begin(browser, replicas)));
+    const begun = page.waitForEvent('websocket');
     await visit.open('/ui/tree/app/one', follower);
+    const socket = await begun;
     await button(page, 'Edit').waitFor();
     await views[0].open('/ui/', follower);
-    await views[0].page.getByText('All is well').waitFor();
+    await views[0].page.getByText(WELL).waitFor();
     await views[1].open('/ui/events?watch=recursive:/app', follower);
     await views[2].open('/ui/tree/app', follower);
     const writer = views[2].page;
@@ -115,12 +125,13 @@ visiting(
     await writer.getByLabel('Name', { exact: true }).fill('new');
     await condition(page, 'Live').waitFor();
     const began = Date.now();
+    let slow = slowness();
     await Promise.all([replicas.kill(leader), replicas.kill(other)]);
     for (const one of [page, ...views.map((view) => view.page)]) {
       await condition(one, 'No majority').waitFor();
       await one.getByText('Writes are not possible').waitFor();
     }
-    assert.ok(Date.now() - began < KNOWN_MS, `${Date.now() - began} ms`);
+    assertSoon(began, KNOWN_MS * slow());
     await views[0].page.getByText('Critical: 1 of 3 voting').waitFor();
     for (const name of ['Edit', 'New child', 'Delete']) {
       assert.ok(!(await isOffered(page, name)), name);
@@ -129,7 +140,7 @@ visiting(
     await button(page, 'Edit').focus();
     await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
     await page.getByText('looking for a leader').waitFor();
-    await pause(LONG_MS);
+    await until('its replica, which has no leader, hangs up', () => socket.isClosed());
     assert.ok(
       !(await isOffered(page, 'Delete')),
       'also when its replica has closed the connection',
@@ -138,14 +149,15 @@ visiting(
     await restart([leader, other]);
     await until('writes are done', () => isWritable(follower));
     const healed = Date.now();
+    slow = slowness();
     for (const one of [page, ...views.map((view) => view.page)]) {
       await condition(one, 'Live').waitFor();
     }
-    assert.ok(Date.now() - healed < BACK_MS, `${Date.now() - healed} ms`);
+    assertSoon(healed, BACK_MS * slow());
     await until('it may be edited', () => isOffered(page, 'Edit'));
     await button(writer, 'Create').click();
-    await said(writer, 'Created: /app/new');
-    await views[0].page.getByText('All is well').waitFor();
+    await toasted(writer, 'Created: /app/new');
+    await views[0].page.getByText(WELL).waitFor();
     for (const view of views) {
       assert.deepEqual(view.complaints, []);
       await view.end();
@@ -194,7 +206,7 @@ visiting('a save without a majority shows its reason and outcome', {}, async (pa
   } finally {
     signal([leader, other], 'SIGCONT');
   }
-  await said(page, /^Saved: version/);
+  await toasted(page, /^Saved: version/);
   await editor(page).waitFor({ state: 'detached' });
   assert.equal((await replicas.data('/app/one')).toString(), 'mine');
 });
@@ -206,38 +218,40 @@ visiting(
     const { leader, follower } = await roles();
     const served = await Visit.begin(browser, replicas);
     await visit.open('/ui/', follower);
-    await page.getByText('All is well').waitFor();
+    await page.getByText(WELL).waitFor();
     await served.open('/ui/', leader);
-    await served.page.getByText('All is well').waitFor();
+    await served.page.getByText(WELL).waitFor();
     const heard = [await listen(page), await listen(served.page)];
     signal([leader], 'SIGSTOP');
     const stopped = Date.now();
+    const slow = slowness();
     try {
       await until('it is replaced', async () => {
         const now = await leaderOf(follower);
         return now > 0 && now !== leader + 1;
       });
       await condition(page, 'Live').waitFor();
-      await served.page.getByText(/^Now connected to replica \d, before to/).waitFor();
+      await toasted(served.page, /^Now connected to replica \d, before to/);
       await pause(KNOWN_MS);
     } finally {
       signal([leader], 'SIGCONT');
     }
     const end = Date.now();
+    const noticed = stopped + NOTICED_MS * slow();
     for (const listened of heard) {
-      const said = (await listened()).filter(({ at }) => at > stopped && at < end);
-      const late = said.filter(({ at }) => at > stopped + NOTICED_MS);
+      const shown = (await listened()).filter(({ at }) => at < end);
+      const late = shown.filter((_, at) => (shown[at + 1]?.at ?? end) > noticed);
       assert.deepEqual(
         late.filter(({ sentence }) => sentence.includes('All is well')),
         [],
       );
       assert.deepEqual(
-        said.filter(({ toasts, ticks }) => /lost|died/i.test(toasts) || ticks !== ''),
+        shown.filter(({ toasts, ticks }) => /lost|died/i.test(toasts) || ticks !== ''),
         [],
       );
     }
-    await page.getByText('All is well').waitFor();
-    await served.page.getByText('All is well').waitFor();
+    await page.getByText(WELL).waitFor();
+    await served.page.getByText(WELL).waitFor();
     assert.deepEqual(served.complaints, []);
     await served.end();
   },
@@ -249,6 +263,10 @@ visiting(
   async (page, visit) => {
     const { follower, other } = await roles();
     let asked = 0;
+    let connections = 0;
+    page.on('websocket', () => {
+      connections += 1;
+    });
     await page.route(/\/(status|ensemble)\/v1$/, async (route) => {
       const { pathname } = new URL(route.request().url());
       const response = await route.fetch({ url: `${replicas.url(other)}${pathname}` });
@@ -256,10 +274,10 @@ visiting(
       await route.fulfill({ response });
     });
     await visit.open('/ui/', follower);
-    await page.getByText('All is well').waitFor();
+    await page.getByText(WELL).waitFor();
     await page.getByText(`As reported by replica ${follower + 1}`).waitFor();
     await pause(KNOWN_MS);
     await condition(page, 'Live').waitFor();
-    assert.ok(asked <= 2, `asked in vain: ${asked}`);
+    assert.ok(asked <= 2 * connections, `asked in vain: ${asked}`);
   },
 );

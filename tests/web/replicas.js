@@ -14,6 +14,7 @@ const STOP_MS = 20_000;
 const ANSWER_MS = 5_000;
 const SAID_MAX = 4_096; // Kept bytes of a replica's last output.
 const LOOK_MS = 50;
+const TICK_MS = 20;
 
 function pause(ms) {
   return new Promise((resolve) => {
@@ -30,6 +31,27 @@ export async function until(what, condition, ms = 30_000) {
     }
     await pause(LOOK_MS);
   }
+}
+
+/**
+ * How many times longer than planned pauses take from now until the returned function is called: 1
+ * on an idle machine. A limit of time times this holds on a busy machine, too.
+ */
+export function slowness() {
+  const begun = performance.now();
+  let pauses = 0;
+  let over = false;
+  const next = () => {
+    pauses += 1;
+    if (!over) {
+      setTimeout(next, TICK_MS);
+    }
+  };
+  setTimeout(next, TICK_MS);
+  return () => {
+    over = true;
+    return Math.max(1, (performance.now() - begun) / (Math.max(1, pauses) * TICK_MS));
+  };
 }
 
 export class Replicas {

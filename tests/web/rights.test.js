@@ -5,6 +5,7 @@ import { after, before } from 'node:test';
 import { openBrowser, visitingBy } from './browser.js';
 import { button, dialog, item, said } from './finders.js';
 import { Replicas } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const READ_ONLY = 2; // The third replica is read-only.
 const BROKEN = Buffer.from([0x61, 0xff, 0xfe, 0x0d, 0x0a, 0x62]);
@@ -45,7 +46,7 @@ visiting('an ACL is changed and shown in words, and the data is kept', {}, async
   await page.getByLabel('Every client: change the ACL').check();
   await page.getByText('You could no longer change').waitFor({ state: 'detached' });
   await button(page, 'Save').click();
-  await said(page, 'The ACL is saved.');
+  await toasted(page, 'The ACL is saved.');
   await check.getByLabel('User').fill('alice');
   await check.getByRole('button', { name: 'Check' }).click();
   await said(page, 'alice: read, write, create children');
@@ -80,7 +81,7 @@ visiting(
     await page.getByRole('tab', { name: 'ACL' }).click();
     await button(page, 'Keep mine').click();
     await button(page, 'Save').click();
-    await said(page, 'The ACL is saved.');
+    await toasted(page, 'The ACL is saved.');
     const { acl } = await (await replicas.ask('GET', '/znodes/v1/acl/changed?view=acl')).json();
     assert.deepEqual(acl[0].perms, ['read', 'create', 'delete', 'admin']);
 

@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Client } from './clients.js';
+import { keys } from './finders.js';
 import { Replicas } from './replicas.js';
+import { toasted } from './toasts.js';
 
 const SHOES = 250;
 const OPS_MAX = 1_000; // In one multi.
@@ -43,13 +45,12 @@ const hits = (page) => page.getByRole('region', { name: 'Search' }).getByRole('r
 
 visiting('a subtree is searched by name and by data', {}, async (page, visit) => {
   await visit.open('/ui/');
-  await page.keyboard.press('g');
-  await page.keyboard.press('l');
+  await keys(page, 'g', 'l');
   await page.getByLabel('Below this znode').fill('shop/');
   await page.getByRole('textbox', { name: 'Name' }).fill('shoe-*');
   await page.getByRole('textbox', { name: 'Name' }).press('Enter');
   await page.getByText(/^100 found, \d+ searched$/).waitFor();
-  assert.equal(new URL(page.url()).pathname, '/ui/tools/shop');
+  await page.waitForURL(({ pathname }) => pathname === '/ui/tools/shop');
   assert.equal(await hits(page).count(), 1 + 100);
   await page.getByRole('button', { name: 'Continue searching' }).click();
   await page.getByText(/^200 found/).waitFor();
@@ -194,7 +195,7 @@ visiting('an import continues after the view is left, and reports', {}, async (p
   await page.getByRole('link', { name: 'Overview' }).click();
   await page.locator('.health').waitFor();
   resume();
-  await page.getByText('The import below /left is done: 2 znodes were written.').waitFor();
+  await toasted(page, 'The import below /left is done: 2 znodes were written.');
   const { stat } = await client.ask('stat', { path: '/left' });
   assert.equal(stat.numChildren, 2);
 });
