@@ -50,7 +50,7 @@ visiting('the overview shows the state of the ensemble', {}, async (page, visit)
   await page.getByText('serves this page').waitFor();
 });
 
-visiting('a filter without a match yet can continue', {}, async (page, visit) => {
+visiting('a filter without a match yet can continue', { alters: true }, async (page, visit) => {
   let first = true; // While the searched children have no match.
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
     const server = socket.connectToServer();
@@ -257,7 +257,7 @@ for (const look of LOOKS) {
       await visit.open('/ui/');
       await page.locator('.health').waitFor();
       assert.deepEqual(await visit.barriers(), []);
-      await visit.open('/ui/tree/app');
+      await visit.go('/ui/tree/app');
       for (const at of tabs) {
         await page.getByRole('tab').nth(at).click();
         await page.locator('[role=tabpanel] > *').first().waitFor();
@@ -268,7 +268,7 @@ for (const look of LOOKS) {
   );
 }
 
-visiting('the theme follows that of the system', {}, async (page, visit) => {
+visiting('the theme follows that of the system', { alters: true }, async (page, visit) => {
   const shown = (name) => page.locator(`html[data-theme=${name}]`).waitFor();
   await page.emulateMedia({ colorScheme: 'dark' });
   await visit.open('/ui/');

@@ -40,25 +40,41 @@ export async function openBrowser() {
   });
 }
 
+/** Pages of visits that have ended, by language. A new page takes more time than many a test. */
+const idle = { en: [], zh: [] };
+
+async function newPage(browser, language) {
+  const context = await browser.newContext({
+    locale: language === 'zh' ? 'zh-CN' : 'en-GB',
+    timezoneId: 'UTC',
+    reducedMotion: 'reduce',
+  });
+  await keepToasts(context);
+  const page = await context.newPage();
+  page.setDefaultTimeout(60_000);
+  return page;
+}
+
 export class Visit {
-  /** Opens a page in an empty profile; `refused`: answers of REST may be errors. */
+  /**
+   * Opens a page in an empty profile, or one that an earlier visit has left so. `refused`: answers of
+   * REST may be errors; `alters`: it changes more of the page than can be undone, as by a script
+   * before those of the page.
+   */
   static async begin(
     browser,
     replicas,
-    { language = 'en', theme = 'light', viewport = WIDE, refused = false } = {},
+    { language = 'en', theme = 'light', viewport = WIDE, refused = false, alters = false } = {},
   ) {
     const visit = new Visit();
     visit.replicas = replicas;
-    visit.context = await browser.newContext({
-      viewport,
-      locale: language === 'zh' ? 'zh-CN' : 'en-GB',
-      colorScheme: theme,
-      timezoneId: 'UTC',
-      reducedMotion: 'reduce',
-    });
-    await keepToasts(visit.context);
-    visit.page = await visit.context.newPage();
-    visit.page.setDefaultTimeout(60_000);
+    visit.language = language;
+    visit.alters = alters;
+    visit.page = (alters ? undefined : idle[language].pop()) ?? (await newPage(browser, language));
+    visit.context = visit.page.context();
+    await visit.page.setViewportSize(viewport);
+    await visit.page.emulateMedia({ colorScheme: theme });
+    visit.origins = new Set();
     visit.complaints = [];
     visit.fine = refused
       ? /ERR_CONNECTION|WebSocket connection|status of 4\d\d/
@@ -89,8 +105,21 @@ export class Visit {
   }
 
   async open(path, at = 0) {
+    this.origins.add(at);
     await this.page.goto(`${this.replicas.url(at)}${path}`);
     await this.page.locator('.lamp.live').waitFor();
+  }
+
+  /** Follows a link to another view of the page that is open. */
+  async go(path) {
+    await this.page.evaluate((href) => {
+      const link = document.createElement('a');
+      link.href = href;
+      document.body.append(link);
+      link.click();
+      link.remove();
+    }, path);
+    await this.page.waitForURL((url) => url.pathname + url.search === encodeURI(path));
   }
 
   /** Violations that axe finds. */
@@ -115,7 +144,30 @@ export class Visit {
     });
   }
 
+  /** Leaves an empty page to another visit, where this one went well and was at one origin. */
   async end() {
+    if (this.alters || this.origins.size > 1 || this.complaints.length > 0) {
+      await this.abandon();
+      return;
+    }
+    const { page } = this;
+    page.removeAllListeners();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.mouse.move(0, 0);
+    await page.evaluate(() => {
+      localStorage.clear();
+      sessionStorage.clear();
+    });
+    // A page without scripts; one of another origin would begin another process.
+    const answer = await page.goto(new URL('/livez', page.url()).href).catch(() => undefined);
+    if (answer?.ok()) {
+      idle[this.language].push(page);
+    } else {
+      await this.abandon(); // Its replica is lost.
+    }
+  }
+
+  async abandon() {
     await this.context.close();
   }
 }
@@ -151,8 +203,10 @@ export function visitingBy(place) {
       try {
         await act(visit.page, visit);
         assert.deepEqual(visit.complaints, []);
-      } finally {
-        await visit.end();
+      } catch (error) {
+        await visit.abandon();
+        throw error;
       }
+      await visit.end();
     });
 }

@@ -156,8 +156,9 @@ for (const look of LOOKS) {
         [`/ui/sessions/${client.session}`, '.session-paths a'],
         ['/ui/metrics?search=log', '.plot canvas'], // With all metrics axe takes long.
       ];
+      await visit.open('/ui/');
       for (const [path, part] of pages) {
-        await visit.open(path);
+        await visit.go(path);
         await page.locator(part).first().waitFor();
         assert.deepEqual(await visit.barriers(), [], path);
         assert.equal(await visit.excess(), 0, path);

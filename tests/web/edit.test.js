@@ -2,6 +2,8 @@
 // when it is refused.
 
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy } from './browser.js';
 import { at, button, dialog, edit, editor, heading, item, keys, said, save } from './finders.js';
@@ -29,6 +31,13 @@ const visiting = visitingBy(() => ({ browser, replicas }));
 
 async function statOf(path) {
   return (await replicas.ask('GET', `/znodes/v1${path}?view=stat&consistency=linearizable`)).json();
+}
+
+/** The path of a file of zeros: the bytes of a large one need not go through the page's scripts. */
+function fileOf(size) {
+  const path = join(replicas.directory, `${size}.bin`);
+  writeFileSync(path, Buffer.alloc(size));
+  return path;
 }
 
 // ---- Creating ----
@@ -102,9 +111,9 @@ visiting('a refusal is shown at its field, and the input is kept', {}, async (pa
   assert.equal(await name.getAttribute('aria-invalid'), 'false');
   await page.getByLabel('Data format').selectOption('file');
   const input = page.getByLabel('File', { exact: true });
-  await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
+  await input.setInputFiles(fileOf(MIB + 1));
   await refused('larger', 'TooLarge');
-  await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(4 * MIB) });
+  await input.setInputFiles(fileOf(4 * MIB));
   await refused('larger than a message', 'maxMessageBytes');
   await page.locator('.lamp.live').waitFor();
 });
@@ -190,7 +199,7 @@ visiting('Escape keeps the input, Cancel discards it', {}, async (page, visit) =
   await again(['', '']);
 });
 
-visiting('a late answer does not change the view again', {}, async (page, visit) => {
+visiting('a late answer does not change the view again', { alters: true }, async (page, visit) => {
   await replicas.create('/late/other');
   let late;
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
@@ -279,7 +288,7 @@ visiting('a MiB is edited, and replaced by a file', {}, async (page, visit) => {
   await button(page, 'Edit').click();
   await editor(page).waitFor();
   const file = page.getByLabel('Upload a file');
-  await file.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
+  await file.setInputFiles(fileOf(MIB + 1));
   await said(page, /of 1\.0 MiB/);
   await page.locator('.hint.bad').waitFor();
   assert.equal(await button(page, 'Save').getAttribute('aria-disabled'), 'true');
@@ -416,7 +425,7 @@ visiting('znodes are marked and deleted, by mouse and by keyboard', {}, async (p
 
 // ---- Accessibility ----
 
-visiting('keys work as soon as a znode is shown', {}, async (page, visit) => {
+visiting('keys work as soon as a znode is shown', { alters: true }, async (page, visit) => {
   await replicas.create('/keys/first', 'x');
   await page.addInitScript(() => {
     const look = new MutationObserver(() => {
@@ -432,42 +441,46 @@ visiting('keys work as soon as a znode is shown', {}, async (page, visit) => {
   await page.locator('.cm-focused').waitFor();
 });
 
-visiting('the keyboard is sufficient, also without a clipboard', {}, async (page, visit) => {
-  await page.addInitScript(() => {
-    Object.defineProperty(navigator, 'clipboard', { value: undefined });
-    Object.defineProperty(crypto, 'randomUUID', { value: undefined });
-  });
-  await replicas.create('/keys/one', 'x');
-  await visit.open('/ui/tree/keys/one');
-  await heading(page, 'one');
-  await page.keyboard.press('e');
-  await page.locator('.cm-focused').waitFor();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.type('g t / ? e d c');
-  await page.keyboard.press('Control+s');
-  await toasted(page, 'Saved: version 1.');
-  assert.equal((await replicas.data('/keys/one')).toString(), 'g t / ? e d c');
-  await page.locator('.actions button:focus').waitFor();
-  await page.keyboard.press('c');
-  await page.locator('dialog input:focus').waitFor();
-  await page.keyboard.type('two');
-  await page.keyboard.press('Enter');
-  await heading(page, 'two');
-  await page.keyboard.press('?');
-  await said(page, 'Edit the shown znode');
-  await page.keyboard.press('Escape');
-  await button(page, 'Copy the path').press('Enter');
-  await toasted(page, 'Copied.');
-  await button(page, 'Bookmark').press('Enter');
-  await page.keyboard.press('d');
-  await said(page, 'Znodes to delete: 1');
-  await dialog(page).getByRole('button', { name: 'Delete', exact: true }).press('Enter');
-  await heading(page, 'one');
-  await page.reload();
-  await page.getByText('Bookmarks').click();
-  await page.getByRole('link', { name: '/keys/one/two' }).click();
-  await said(page, 'Not found (it may have been deleted).');
-});
+visiting(
+  'the keyboard is sufficient, also without a clipboard',
+  { alters: true },
+  async (page, visit) => {
+    await page.addInitScript(() => {
+      Object.defineProperty(navigator, 'clipboard', { value: undefined });
+      Object.defineProperty(crypto, 'randomUUID', { value: undefined });
+    });
+    await replicas.create('/keys/one', 'x');
+    await visit.open('/ui/tree/keys/one');
+    await heading(page, 'one');
+    await page.keyboard.press('e');
+    await page.locator('.cm-focused').waitFor();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.type('g t / ? e d c');
+    await page.keyboard.press('Control+s');
+    await toasted(page, 'Saved: version 1.');
+    assert.equal((await replicas.data('/keys/one')).toString(), 'g t / ? e d c');
+    await page.locator('.actions button:focus').waitFor();
+    await page.keyboard.press('c');
+    await page.locator('dialog input:focus').waitFor();
+    await page.keyboard.type('two');
+    await page.keyboard.press('Enter');
+    await heading(page, 'two');
+    await page.keyboard.press('?');
+    await said(page, 'Edit the shown znode');
+    await page.keyboard.press('Escape');
+    await button(page, 'Copy the path').press('Enter');
+    await toasted(page, 'Copied.');
+    await button(page, 'Bookmark').press('Enter');
+    await page.keyboard.press('d');
+    await said(page, 'Znodes to delete: 1');
+    await dialog(page).getByRole('button', { name: 'Delete', exact: true }).press('Enter');
+    await heading(page, 'one');
+    await page.reload();
+    await page.getByText('Bookmarks').click();
+    await page.getByRole('link', { name: '/keys/one/two' }).click();
+    await said(page, 'Not found (it may have been deleted).');
+  },
+);
 
 for (const look of [
   { language: 'zh', theme: 'dark', viewport: NARROW },

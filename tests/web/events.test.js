@@ -78,7 +78,7 @@ visiting('a subscription gets its events, and is in the URL', {}, async (page, v
 
 visiting(
   'a pause holds new events, a filter hides events, and shown ones are copied',
-  {},
+  { alters: true },
   async (page, visit) => {
     await visit.context.grantPermissions(['clipboard-read', 'clipboard-write']);
     await visit.open('/ui/events?watch=recursive:/app&filter=three');
@@ -121,7 +121,7 @@ visiting('a refused watch shows the reason', {}, async (page, visit) => {
  * The gap message of a replica that cannot send the missed events: here sent after so many changes,
  * between real events.
  */
-visiting('a gap is marked at its position', {}, async (page, visit) => {
+visiting('a gap is marked at its position', { alters: true }, async (page, visit) => {
   let tell;
   let watch;
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
@@ -149,27 +149,31 @@ visiting('a gap is marked at its position', {}, async (page, visit) => {
   );
 });
 
-visiting('thousands of events at once do not block the page', {}, async (page, visit) => {
-  await replicas.create('/many');
-  await visit.open('/ui/events?watch=recursive:/many');
-  await watching(page, '/many');
-  const work = await processorTime(page);
-  for (let from = 0; from < MANY; from += OPS_MAX) {
-    const ops = Array.from({ length: OPS_MAX }, (_, at) => ({
-      op: 'create',
-      path: `/many/n${from + at}`,
-    }));
-    await replicas.ask('POST', '/multi/v1', {
-      body: JSON.stringify({ ops }),
-      headers: { 'Content-Type': 'application/json' },
-    });
-  }
-  await total(page, MANY);
-  await line(page, `/many/n${MANY - 1}`).waitFor();
-  assert.ok((await page.locator('.stream-row').count()) < 100, 'only what is seen is there');
-  const spent = await work();
-  assert.ok(spent < WORK_MAX_MS * (MANY / OPS_MAX), `${Math.round(spent)} ms of work`);
-});
+visiting(
+  'thousands of events at once do not block the page',
+  { alters: true },
+  async (page, visit) => {
+    await replicas.create('/many');
+    await visit.open('/ui/events?watch=recursive:/many');
+    await watching(page, '/many');
+    const work = await processorTime(page);
+    for (let from = 0; from < MANY; from += OPS_MAX) {
+      const ops = Array.from({ length: OPS_MAX }, (_, at) => ({
+        op: 'create',
+        path: `/many/n${from + at}`,
+      }));
+      await replicas.ask('POST', '/multi/v1', {
+        body: JSON.stringify({ ops }),
+        headers: { 'Content-Type': 'application/json' },
+      });
+    }
+    await total(page, MANY);
+    await line(page, `/many/n${MANY - 1}`).waitFor();
+    assert.ok((await page.locator('.stream-row').count()) < 100, 'only what is seen is there');
+    const spent = await work();
+    assert.ok(spent < WORK_MAX_MS * (MANY / OPS_MAX), `${Math.round(spent)} ms of work`);
+  },
+);
 
 /** Records what each frame shows: the sum of all events, and that of the subscription. */
 async function watchFrames(page) {
@@ -199,7 +203,7 @@ async function watchFrames(page) {
 
 visiting(
   'at 2,500 events a second each frame is consistent, and frames are few',
-  {},
+  { alters: true },
   async (page, visit) => {
     await replicas.create('/busy');
     await visit.open('/ui/events?watch=recursive:/busy&filter=n1');
@@ -244,7 +248,7 @@ for (const look of LOOKS) {
       await visit.open('/ui/events');
       await page.locator('.state').waitFor();
       assert.deepEqual(await visit.barriers(), []);
-      await visit.open('/ui/events?watch=recursive:/app&watch=data:/app/one');
+      await visit.go('/ui/events?watch=recursive:/app&watch=data:/app/one');
       await watching(page, '/app/one');
       await replicas.create('/app/one', `${language} ${theme}`);
       await line(page, '/app/one').waitFor();

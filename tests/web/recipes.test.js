@@ -248,8 +248,9 @@ const LOOKS = [
 for (const look of LOOKS) {
   test(`recipes are accessible: ${look.language}, ${look.theme}`, async () => {
     const visit = await Visit.begin(browser, replicas, look);
+    await visit.open('/ui/recipes');
     for (const path of ['', '/locks/catalog', '/semaphores/licences', '/barriers/step?of=3']) {
-      await visit.open(`/ui/recipes${path}`);
+      await visit.go(`/ui/recipes${path}`);
       await visit.page.locator('.panel').first().waitFor();
       assert.deepEqual(await visit.barriers(), [], path);
       assert.equal(await visit.excess(), 0, path);
