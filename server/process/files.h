@@ -19,9 +19,10 @@ struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
     uint32_t reserve;    /* Descriptors that clients do not get. */
     uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
-    uint32_t seats;      /* Part of the reserve: connections over a limit, as they may be probes. */
-    uint32_t lingers;    /* Part of the reserve: refused clients until they hang up. */
-    uint32_t clients;    /* Connections and second descriptors together; 0: the limit is too low. */
+    uint32_t seats;   /* Part of the reserve: connections that exceed a connection limit. They are
+                         accepted because a health probe may be among them. */
+    uint32_t lingers; /* Part of the reserve: refused clients until they hang up. */
+    uint32_t clients; /* Connections and second descriptors together; 0: the limit is too low. */
 };
 
 /* `open_now`: descriptors that are open at the start. */

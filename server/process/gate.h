@@ -154,9 +154,9 @@ enum gate_failure {
 
 extern const char gate_credentials_slowed[]; /* The text of the refusal. */
 
-/* Returns 0, or the ms until this user may try again from this address because passwords have
- * failed; the caller then answers ERR_THROTTLED. Called before the identities from index `first` on
- * are used. */
+/* Checks whether too many passwords have failed. Returns 0 if not; else returns the ms until this
+ * user may try again from this address, and the caller answers ERR_THROTTLED. Called before the
+ * identities from index `first` on are used. */
 uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first);
 
 /* Counts identities that ACLs have refused, and keeps identities that ACLs or superDigest have

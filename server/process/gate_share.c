@@ -62,8 +62,8 @@ static uint64_t kept_bytes(const struct op_request *request)
     return bytes;
 }
 
-/* Returns the cost in tokens. A token is one answer of mean size, so that the shares cover both
- * maxRemembered and maxRememberedBytes. */
+/* Returns the cost in tokens: one for the answer, and one for each `mean` bytes of it. So a share
+ * limits both the number of answers (maxRemembered) and their bytes (maxRememberedBytes). */
 static uint64_t cost_of(const struct config *config, const struct op_request *request)
 {
     uint64_t mean = config->tree.remembered_bytes_max / config->tree.remembered_max;

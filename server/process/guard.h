@@ -12,16 +12,17 @@
  * passes nevertheless if an ACL, or superDigest, recently confirmed it from that address.
  *
  * All failures of an address count together as well: it has GUARD_ADDRESS_FAILURES tokens, one of
- * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, users of that address that have
- * not failed recently wait for a token, so that made-up names take few places in the table of
- * users. A user without a place there is limited by its address alone. No address is slowed because
- * of other addresses: when the table of addresses is full, those with the smallest debt are
- * forgotten.
+ * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, a user of that address that has
+ * not failed recently must wait: its password is not evaluated, so the user takes no place in the
+ * table of users. Otherwise made-up names would fill that table. A user without a place there is
+ * limited by its address alone. No address is slowed because of other addresses: when the table of
+ * addresses is full, those with the smallest debt are forgotten.
  *
- * A client can write an ACL that confirms any identity. So an identity that an ACL has confirmed
- * never replaces an identity that was in use recently, not even one of the same name, and never
- * replaces one that superDigest has confirmed. An identity that finds no place is not kept: while
- * its name is slowed, that identity waits like an unconfirmed one. Look-ups take no lock.
+ * Confirmed identities are kept in a table of fixed size. A client can write an ACL that confirms
+ * any identity. So an identity that an ACL has confirmed never takes the place of an identity that
+ * was in use recently, not even of one with the same name, and never takes the place of one that
+ * superDigest has confirmed. An identity that finds no place is not kept: while its name is slowed,
+ * that identity waits like an unconfirmed one. Look-ups take no lock.
  *
  * Malformed credentials and secrets of 122 random bits reveal nothing by their failure: they are
  * only counted and logged. An IPv6 address counts as its /64. Any thread.

@@ -15,11 +15,12 @@
 
 /*
  * Prepares a replica to start, before any other thread runs. The caller has set in `options->zab`:
- * id, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number that is used only
- * if the directory is formatted. This function fills in all other members of `options->zab`, and
- * `records_since_snap`. If there is a configuration, the state is put into `view`. The view of a
- * bootstrapping replica, or of a learner that knows no cluster yet, stays empty. `ret_identity` is
- * the identity that is now on the disk.
+ * id, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number. The fresh number
+ * is used only if this call formats an empty directory; otherwise the incarnation that is on the
+ * disk replaces it. This function fills in all other members of `options->zab`, and
+ * `records_since_snap`. If the disk has the replicated configuration of a cluster, the state is put
+ * into `view`. The view of a bootstrapping replica, or of a learner that knows no cluster yet,
+ * stays empty. `ret_identity` is the identity that is now on the disk.
  *
  * A snapshot that turns out to be damaged is discarded for an older one, and `report` is updated.
  *
@@ -38,10 +39,11 @@ void recover_release(struct replica_options *options);
 enum err recover_each(struct store *store, zxid_t from, zxid_t last,
                       enum err (*take)(void *ctx, const struct logrec *rec), void *ctx);
 
-/* Puts a state with this `history` into the view, and fills the event that answers ZAB_FX_RESTORE
- * of `start`. For `start` 0 the state is empty; otherwise it is the newest snapshot, which is fuzzy
- * up to its end. When the event has an `err`, such as ERR_CORRUPT or ERR_MISSING, the view is
- * unchanged. */
+/* Puts another state into the view, and fills the event that answers ZAB_FX_RESTORE of `start`. The
+ * state gets `history`, the random id that clients see as Zk-History (state_new). For `start` 0 the
+ * state is empty. Otherwise it is loaded from the newest snapshot, and is fuzzy until the log is
+ * applied up to the end of that snapshot. When the event has an `err`, such as ERR_CORRUPT or
+ * ERR_MISSING, the view is unchanged. */
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event);
 

@@ -13,7 +13,8 @@ enum {
     COARSE_MS = TREND_COARSE_S * STEP_MS,
     TRIM_MS = 3000, /* Shortest time between two returns of memory to the system. */
     /* Memory is returned when the unsent bytes have fallen by TRIM_BYTES from their peak since the
-     * last return; by TRIM_REST_BYTES, if at least that many were unsent at the last return. */
+     * last return. If TRIM_REST_BYTES or more were still unsent at the last return, a fall by
+     * TRIM_REST_BYTES is enough. */
     TRIM_BYTES = 32 << 20,
     TRIM_REST_BYTES = 1 << 20
 };

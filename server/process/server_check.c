@@ -138,8 +138,9 @@ static bool is_name(const struct config *config)
 
 /* Checks the address for peers; one usable address of the name is enough, here and for the
  * transport. A name that resolves to another machine does not prevent the start, because a
- * container's name may still lead to its predecessor. With a wrong `id` the name also resolves to
- * another machine, so the transport makes no connections until the name leads to this machine. */
+ * container's name may still lead to its predecessor. But perhaps `id` is wrong, and the name is
+ * that of another replica. So the transport makes no connections until the name leads to this
+ * machine. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {

@@ -78,11 +78,11 @@ void log_thread_end_if(bool failed, enum err err);
 struct worker_job {
     struct list node;
     struct zab_event event;
-    zxid_t zxid;       /* FETCHED: the log after this is read. STORED_SNAP, RESTORED: the snapshot's
-                          start; RESTORED with 0: an empty state. */
+    zxid_t zxid;       /* FETCHED: records after this zxid are read. STORED_SNAP, RESTORED: start of
+                          the snapshot; RESTORED with 0: an empty state. */
     uint64_t chain;    /* STORED_SNAP: chain value at `zxid`. */
     struct buf config; /* STORED_SNAP: the encoded configuration. */
-    uint64_t history;  /* RESTORED: history of an empty state. */
+    uint64_t history;  /* RESTORED: id of the history (Zk-History) that the new state gets. */
     struct snap_piece piece; /* SNAP_FETCHED: request and result. */
     struct buf bytes;        /* SNAP_FETCHED: bytes of the piece. */
     enum err err;            /* SNAP_FETCHED, STORED_SNAP: result. */
@@ -311,7 +311,7 @@ struct gate_figures {
     uint64_t sessions;
     uint64_t remembered;
     uint64_t remembered_bytes;
-    uint64_t quotas_exceeded; /* Exceeded (soft) quotas, among the first VIEW_NODES_MAX. */
+    uint64_t quotas_exceeded; /* How many of the first VIEW_NODES_MAX (soft) quotas are exceeded. */
 };
 
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures);

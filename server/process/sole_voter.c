@@ -157,7 +157,7 @@ enum err sole_voter_write(struct store *store, const struct sole_voter *voter, u
 
     ASSERT(history != 0 && epoch > newest);
     /* No record has this version: only the start of an epoch has counter 0, and this epoch never
-     * starts. */
+     * starts, because an epoch that starts must be higher than every promise. */
     zab_config_survive(&config, identity.member_id, identity.incarnation, zxid_make(epoch, 0),
                        history);
     persist_genesis(&identity, &config);

@@ -31,8 +31,8 @@ struct sole_voter {
 enum err sole_voter_check(struct store *store, const struct store_report *report, uint32_t id,
                           struct sole_voter *ret_voter, const char **ret_why);
 
-/* Makes the disk the only voter, durably, in a store that is open for changes; `history` is random.
- */
+/* Makes the disk the only voter, durably, in a store that is open for changes. `history` is a new
+ * random id of the history (Zk-History). */
 enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history);
 
 #endif

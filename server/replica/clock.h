@@ -24,13 +24,13 @@
  * continued from a lower age. Time without a leader does not count.
  */
 enum {
-    AGE_LATE_MS = 5000 /* The first heartbeat may have been late by up to this time. */
+    AGE_LATE_MS = 5000 /* The heartbeat whose age became `line_ms` may have been this late. */
 };
 
 struct age {
     int64_t seen_ms;  /* Highest age of the transactions and admissions that this replica has. */
     int64_t heard_ms; /* Age from heartbeats of the leader of `epoch`; 0: none. */
-    int64_t line_ms;  /* Age at `line_at`; the bound on ages from later heartbeats starts here. */
+    int64_t line_ms;  /* Bound on a heartbeat's age: line_ms + AGE_LATE_MS + time since line_at. */
     uint64_t line_at; /* Monotonic time of this replica. */
     uint32_t epoch;   /* The current epoch. */
     bool own;         /* This replica is elected to lead `epoch` or the next epoch. */
@@ -43,8 +43,9 @@ struct age {
 void age_seen(struct age *age, int64_t age_ms);
 
 /* Notes the age in a heartbeat of the leader of `epoch`; ignores the age unless `epoch` is the
- * current one. After the first heartbeat, or a later transaction, the age grows no faster than the
- * time passes on this replica. */
+ * current one. The age counts only up to a bound (see line_ms), which grows with the monotonic
+ * clock of this replica. The first heartbeat sets the bound; a transaction with a higher age raises
+ * the bound. */
 void age_heard(struct age *age, uint32_t epoch, int64_t age_ms, uint64_t now_ms);
 
 /* Updates epoch and role; called in each step, and when the role changes. `epoch` is the epoch of

@@ -117,7 +117,7 @@ void replica_free(struct replica *replica)
 /* ---- Roles. ---- */
 
 /* Makes an empty tree when there is none yet and this replica knows the cluster: bootstrapping or
- * joining has given it a configuration, and so a history. */
+ * joining has given it a configuration, which contains the history id (Zk-History) of the tree. */
 static void make_state(struct replica *replica)
 {
     const struct zab_config *config = zab_config(replica->zab);

@@ -195,7 +195,8 @@ struct replica {
     } drain;
 
     struct {
-        zxid_t low_since; /* First zxid prepared while a quorum's disks are nearly full; 0: none. */
+        zxid_t low_since; /* First zxid prepared since the voters whose disks are not nearly full
+                             are no quorum; 0: none. */
         uint64_t reap_ms; /* Time of the next scan for due work. */
     } leader;
 

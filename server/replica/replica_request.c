@@ -432,8 +432,8 @@ void requests_answer_ready(struct replica *replica)
 
 /* ---- Ends of roles. ---- */
 
-/* Whether the request may be committed on the disks of other replicas, so that only its answer is
- * missing. */
+/* True when the request was proposed, or sent to the leader: it may be committed, although this
+ * replica does not know that yet. */
 static bool may_be_committed(const struct op_request *request)
 {
     return request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED;
@@ -444,9 +444,9 @@ static bool may_be_committed(const struct op_request *request)
 void requests_role_ended(struct replica *replica)
 {
     list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
-        /* A deferred reply rests on proposals that the old epoch may never commit. The request
-         * would wait only until a larger zxid is applied. That zxid may be of the next epoch, and
-         * then does not prove that those proposals were committed. */
+        /* A deferred reply rests on proposals up to `wait_zxid`, which the old epoch may never
+         * commit. A waiting request is answered once `wait_zxid` or any higher zxid is applied. A
+         * higher zxid of the next epoch does not prove that those proposals were committed. */
         if (request->stage == REQUEST_CONFIRMING ||
             (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);

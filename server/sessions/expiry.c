@@ -31,7 +31,7 @@ struct member {
 struct expiry {
     uint32_t report_ms;
     bool on;
-    bool paused; /* After a pause of the process, until a quorum round confirms that it leads. */
+    bool paused; /* After a pause, until a quorum round confirms that this replica still leads. */
     uint64_t now_ms;    /* The caller's time at the last turn. */
     uint64_t clock_ms;  /* now_ms without pauses of the process; deadlines are in this time. */
     uint64_t hold_ms;   /* Nothing expires before this time. */
