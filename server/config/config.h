@@ -50,7 +50,8 @@ struct config_peers {
     uint64_t queue_bytes_max;
     uint64_t forward_bytes_max;      /* Bytes of all learners' writes that wait in the leader. */
     uint64_t forward_peer_bytes_max; /* Bytes of one learner's writes that wait in the leader. */
-    uint32_t handshakes_max;         /* No key: see struct config_clients.client_files_max. */
+    uint32_t handshakes_max;         /* Peer connections in their handshake; set by files_apply,
+                                        not by a configuration key. 0: 256. */
 };
 
 struct config_storage {
@@ -63,8 +64,8 @@ struct config_storage {
 };
 
 /* Limits of the replicated state. A leader enforces its own values, except `bytes_max`: there it
- * enforces the smallest value of all voters in step. The limits of the window, which keeps recent
- * changes, apply to this replica alone. */
+ * enforces the smallest value, its own or that of a voter that is synchronized with it. The limits
+ * of the window, which keeps recent changes, apply to this replica alone. */
 struct config_tree {
     uint64_t bytes_max; /* maxTreeBytes; if not given, config_load sets half of the machine's
                            memory; 0: no bound, because that memory is not known. */

@@ -38,8 +38,9 @@ struct op_fault {
 /* Parses the body of a multi (`def` of OP_MULTI), or of one operation in the form of an element of
  * a multi. Sets only the given fields. Slices in `args` point into `text` or `memory`; both must
  * live as long as `args`, and `memory` must be empty. `*ret_multi` is the heap array that args->ops
- * points to, or NULL; the caller frees it. Fields are checked one by one; the caller runs
- * op_args_check for a single operation. A member that the operation does not have is an error. */
+ * points to, or NULL; the caller frees it. Checks each field by itself and, for a multi, also the
+ * rules across fields (op_args_check). For a single operation the caller runs op_args_check. A
+ * member that the operation does not have is an error. */
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
 
@@ -127,8 +128,8 @@ struct op_line {
     uint64_t znodes;     /* END: count of znodes. */
 };
 
-/* Parses one line of an export. `stat` is ignored; any other member that a znode does not have is
- * an error. Slices point into `memory`, which must be empty. */
+/* Parses one line of an export. In the line of a znode the member `stat` is ignored, and an unknown
+ * member is an error. Slices point into `memory`, which must be empty. */
 enum err op_json_parse_line(struct slice text, struct op_line *ret_line, struct buf *memory,
                             struct op_fault *ret_fault);
 
@@ -169,8 +170,8 @@ struct op_problem {
     struct slice request; /* URL of the request, or empty. */
     zxid_t zxid;
     uint64_t retry_after_ms; /* 0: none. */
-    bool message; /* The form in a WebSocket message and in the last line of an export, without the
-                     member "message". */
+    bool message; /* True over a WebSocket and in the last line of an export: 64-bit numbers are hex
+                     strings only, and the problem has no member "message". */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
     const struct op_result *result;         /* The result, for its stat and results; or NULL. */
@@ -201,8 +202,8 @@ const char *op_outcome(enum op_kind kind, enum err err);
 void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
 void op_json_reply_end(struct jsonw *json);
 
-/* Writes the whole reply of a successful operation, with "watch" when `watch_id` is not 0. Errors
- * and excluded shapes are those of op_json_result. */
+/* Writes the whole reply of a successful operation, with "watch" when `watch_id` is not 0. Returns
+ * the errors of op_json_result. Like it, not for OP_SHAPE_INFO and OP_SHAPE_FRONT. */
 enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
                        const struct op_result *result, uint32_t watch_id);
 

@@ -36,7 +36,8 @@ struct op_json_parse {
     struct buf *memory; /* It has room for the whole text, so that slices into it stay valid. */
     const char *what;   /* Name of the text, for faults: "the body". */
     struct op_json_scan scan;
-    bool message;    /* Unknown members are ignored, and nothing refers to the text. */
+    bool message;    /* The text is a WebSocket message: unknown members are ignored, and no
+                        slice points into the text. */
     bool in_element; /* The object is an element of a multi. */
     size_t next;     /* Index of the next value in scan.root; in an element, in scan.elements. */
     struct op_fault *fault;

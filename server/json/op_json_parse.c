@@ -1,5 +1,5 @@
-/* Parses a text into arguments: the tree of values, the members of one object by the fields of its
- * operation, request bodies, and messages of a WebSocket. */
+/* Parses request bodies and WebSocket messages into arguments. First jansson parses the text into a
+ * tree of values. Then each member of an object is parsed as a field of the operation. */
 #include "base/base64.h"
 #include "base/mem.h"
 #include "server/json/op_json_int.h"
@@ -36,7 +36,8 @@ json_t *op_json_begin(struct op_json_parse *parse, struct slice text)
     json_t *root = load(parse->scan.lean, &error);
 
     if (!root) {
-        /* Parses the whole text again, for the line and column that the client counts. */
+        /* Parses the client's text again: the line and column must be those in this text, and the
+         * lean text lacks the long strings. */
         json_decref(load(text, &error));
         (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),
                        "%s is not valid JSON: %.100s (line %d, column %d)", parse->what, error.text,

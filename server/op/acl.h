@@ -43,12 +43,13 @@ bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
 bool acl_is_sound(struct slice acl);
 
 /* Whether the principal has one of `perms`. Any thread. Also marks identities of the principal
- * (auth.h): as right when the list names the identity; as wrong when the list refuses and names the
- * user of the identity with other passwords only. */
+ * (auth.h). The identity to which an entry gives one of `perms` is marked as right. If no entry
+ * gives one to the principal, an identity is marked as wrong when the ACL names its user, but not
+ * with its password. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
-/* Returns all rights of the principal. Any thread. Marks identities like acl_allows, but the wrong
- * ones also when the list gives the principal some right. */
+/* Returns all rights of the principal. Any thread. Marks identities like acl_allows, except that
+ * identities are marked as wrong even if other entries of the ACL give the principal rights. */
 uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
 /* Returns the rights of another principal, those of world:anyone included. The principal is named

@@ -28,9 +28,10 @@ struct auth_id {
 struct auth {
     _Atomic uint32_t refs;
     /* What ACLs tell about the identities: bit i is about ids[i]. */
-    _Atomic uint32_t right; /* Identities that some list names, and identities of the super user. */
-    _Atomic uint32_t wrong; /* Identities whose user a list names only with other passwords: see
-                               acl_allows and acl_perms. */
+    _Atomic uint32_t right; /* Identities with a right password: an ACL gave them a permission, or
+                               superDigest names them. */
+    _Atomic uint32_t wrong; /* Identities with a wrong password: an ACL names the user, but with
+                               another password. See acl_allows and acl_perms. */
     _Atomic uint32_t told;  /* Wrong identities already counted as failed credentials. */
     bool super;
     uint32_t count;

@@ -220,8 +220,10 @@ struct op_result {
     enum err err;
     const char *detail;      /* Text beyond err_text, constant or in the arena; NULL: none. */
     uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: the delay of `err`. */
-    zxid_t zxid;             /* Zxid of the state that the answer reflects. */
-    zxid_t upto; /* children, search, sessions: zxid of the newest state in the answer. */
+    /* Zxid of the state that the answer reflects. children, search and sessions may take the lock
+     * several times, each time for another state: the first has `zxid`, the last has `upto`. */
+    zxid_t zxid;
+    zxid_t upto; /* 0 for other operations. */
     bool has_stat;
     struct stat_view stat; /* Stat of the znode; with ERR_BAD_VERSION the present stat. */
     struct slice path;     /* Full path, created name included. */

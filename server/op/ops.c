@@ -35,7 +35,7 @@
 #define VERSION_FIELD FULL("version", I32, QUERY, version, AT(has_version), INT32_MIN, INT32_MAX)
 #define AVERSION_FIELD(source) \
     FULL("aversion", I32, source, aversion, AT(has_aversion), INT32_MIN, INT32_MAX)
-/* A condition: it fails when the znode was deleted and created again after the client's stat. */
+/* Condition: fails if the znode was deleted and created again since the client read the stat. */
 #define CZXID_FIELD FULL("czxid", U64, MEMBER, czxid, AT(has_czxid), 0, INT64_MAX)
 
 #define FIELDS(...)           \

@@ -55,7 +55,8 @@ enum op_field_type {
     OP_FIELD_TYPES /* Size of tables by type. */
 };
 
-/* The form of an answer. op_json writes it unless the comment names another writer. */
+/* The form of an answer. op_json writes it unless the comment names another writer. "Flat": the
+ * members of the stat stand beside the data; in WebSocket messages the stat is an object. */
 enum op_shape {
     OP_SHAPE_NONE,       /* No body. */
     OP_SHAPE_DATA,       /* The flat znode with its data, or the raw bytes. */

@@ -2,8 +2,8 @@
  * overlay.h - the state as it will be once all proposals are applied.
  *
  * An entry has absolute values, not differences: a znode without its data, a session, a quota, a
- * key, or a total. So entries never disagree with the state, and may be dropped in any order, each
- * as soon as its last change is applied. Core thread.
+ * key, or a total. Once the last change of an entry is applied, the state has the same values as
+ * the entry. So the entry can then be dropped, whatever other entries remain. Core thread.
  */
 #ifndef SERVER_OVERLAY_H
 #define SERVER_OVERLAY_H
@@ -17,7 +17,8 @@
 struct overlay_node {
     struct stat_view stat;
     uint64_t owner;   /* Owner as stored: see txn.h. */
-    int64_t age_ms;   /* Ensemble age at which the TTL, or an unused container's time, began. */
+    int64_t age_ms;   /* Start of the TTL, or of the time of an unused container, by the age of the
+                         ensemble: see server/replica/clock.h. */
     uint32_t creates; /* Children ever created. */
     struct blob *acl; /* NULL: open to all; the reference is the state's or the overlay's. */
     bool exists;
@@ -62,7 +63,7 @@ union overlay_value {
     struct overlay_node node;
     struct overlay_session session;
     struct overlay_quota quota;
-    uint8_t fingerprint[TXN_FINGERPRINT_LEN]; /* Fingerprint of a key whose write is in flight. */
+    uint8_t fingerprint[TXN_FINGERPRINT_LEN]; /* Hash of the write in flight that has the key. */
     struct overlay_memory memory;
     uint64_t share; /* Open sessions of a client or of a network. */
 };

@@ -80,9 +80,9 @@ void prep_count_node(const struct prep_step *step, struct slice path,
                comes);
 }
 
-/* Counts the memory of an ACL. An ACL that no applied znode has yet is counted for each request in
- * flight that sets it. An ACL that loses its last znode is not counted as freed, because another
- * request in flight may use it. */
+/* Counts the memory of an ACL, unless a znode of the state has this ACL already. If several
+ * requests in flight set the same new ACL, each request counts it. An ACL that loses its last znode
+ * is not counted as freed, because another request in flight may use it. */
 void prep_count_acl(const struct prep_step *step, struct slice acl)
 {
     if (!state_has_acl(step->state, acl)) {
@@ -100,7 +100,8 @@ static enum err refuse(const struct prep_step *step, uint64_t needed)
     const struct prep_room *room = &step->job->room;
     struct op_result *result = step->result;
 
-    op_result_release(result); /* No single element of a multi is the cause. */
+    /* The whole request is refused, so the results of a multi's elements are dropped. */
+    op_result_release(result);
     buf_printf(&result->arena,
                "the tree would take %" PRIu64 " bytes of memory, and maxTreeBytes of replica "
                "%" PRIu32 " is %" PRIu64 ": delete znodes or close sessions, which still works, or "

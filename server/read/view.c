@@ -186,8 +186,8 @@ enum err view_cut_begin(struct view *view, const struct op_principal *who, struc
     return err;
 }
 
-/* Ends the cut. The lock excludes transactions, and the mutex excludes other readers. Also correct
- * for a lost cut, which is in no list of a state any more. */
+/* Ends the cut. The lock excludes transactions, and the mutex excludes other readers. If
+ * state_cuts_lose has removed the cut from its state already, state_cut_end has no effect. */
 void view_cut_end(struct view *view, struct state_cut *cut)
 {
     ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);

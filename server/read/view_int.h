@@ -63,7 +63,8 @@ static inline uint32_t view_limit(const struct op_args *args)
 bool view_may_read(const struct state *state, const struct op_principal *who,
                    const struct znode *node);
 
-/* Makes the names of entries valid; called after the last entry. */
+/* Makes the names of all entries point into the arena. Called after the last view_add_entry, which
+ * may still move the arena. */
 void view_page_end(struct op_result *result);
 
 /* Adds one entry and appends its name to the arena. The entry has no stat and no data when the

@@ -45,7 +45,8 @@ void view_session(const struct state *state, const struct op_principal *who,
     ASSERT(args->secret_hash.len == TXN_SECRET_HASH_LEN);
     const struct state_session *found = state_session_by_hash(state, args->secret_hash.data);
 
-    /* The zxid must be that of the state in which the session was not found. */
+    /* Set also when the session is not found: front ends trust that answer only if this zxid is
+     * high enough, because an older state may lack a session that is open by now. */
     result->zxid = state_applied(state);
     result->err = found != NULL ? ERR_OK : ERR_UNKNOWN_SESSION;
     result->has_session = found != NULL;
