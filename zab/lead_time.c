@@ -126,7 +126,8 @@ void lead_tick(struct zab *zab)
         snap_pump(zab);
         keep_tick(zab);
     }
-    /* Each check may end the role, and votes that have come before may begin a new role at once. */
+    /* Each check may end the role, and stored votes may then begin a new role at once: the next
+     * check runs only if this replica still broadcasts. */
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && is_broadcasting(zab); i++) {
         checks[i](zab);
     }

@@ -82,8 +82,9 @@ static void deliver_one(struct zab *zab, struct logrec *rec)
 }
 
 /*
- * Whether records may be delivered. A learner that has not made EPOCH(e') durable may still have a
- * divergent tail, so a COMMIT of epoch e' says nothing yet about the records in its log.
+ * Whether records may be delivered. Until the EPOCH record of the leader's epoch is durable at a
+ * learner, the learner may have a divergent tail. So a COMMIT of that epoch says nothing yet about
+ * the records in its log.
  */
 bool may_deliver(const struct zab *zab)
 {

@@ -162,7 +162,7 @@ struct zab_msg_ping {
 struct zab_msg_pong {
     uint64_t round; /* Round of the PING; 0: sent without a PING. */
     zxid_t last;
-    zxid_t digest_zxid; /* Newest checkpoint. */
+    zxid_t digest_zxid; /* Newest zxid at which the sender has computed a digest; 0: none. */
     uint64_t digest;    /* Digest of the state at `digest_zxid`. */
     uint32_t flags;
     struct slice payload;

@@ -41,9 +41,9 @@ struct zab_limits {
 
 void zab_limits_default(struct zab_limits *limits);
 
-/* Bytes that a connection's queue must hold besides window_bytes_max: the part of the window's last
- * record beyond that limit, snapshot chunks, headers, and messages that the window does not count.
- */
+/* Bytes that a connection's queue must hold besides window_bytes_max: snapshot chunks, headers,
+ * messages that the window does not count, and one record. The window takes a record of any length
+ * while it has less than window_bytes_max, so this record may exceed the limit. */
 #define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
 
 /* Limits window_bytes_max so that the window and ZAB_QUEUE_RESERVE fit a queue of `queue_bytes`

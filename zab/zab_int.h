@@ -24,10 +24,10 @@ enum {
     FETCH_RECS_BYTES = 1 << 20, /* Bytes requested in one ZAB_FX_FETCH. */
     SNAP_WINDOW = 16,           /* Largest window: chunks sent and not durable at the learner. */
     SNAP_WINDOW_START = 2,      /* Window at the start of a transfer. */
-    SNAP_DELAY_MS = 100, /* Chunk delay: grow the window up to this, shrink it above twice this. */
+    SNAP_DELAY_MS = 100, /* Up to this chunk delay the window grows; above twice this it shrinks. */
     SNAP_TRIP_MAX_MS = 1000,  /* Upper bound of a measured round trip. */
     PINGS_TIMED = 8,          /* Number of newest PINGs whose send time is kept. */
-    REFILL_BURST_MS = 20,     /* Allowance of refill_rate that is unused for this time is lost. */
+    REFILL_BURST_MS = 20,     /* Burst after a pause: what refill_rate allows in this time. */
     REFILL_ALARM_MS = 10000,  /* Minimum time between two REFILL_LOST_LOG alarms about a peer. */
     REFILL_STALL_TICKS = 300, /* Log is kept this long for a learner without progress. */
     CHECKPOINTS = 32,         /* Own digests remembered. */
@@ -247,7 +247,7 @@ struct receiving {
     zxid_t end;
     uint64_t offset; /* Next byte expected. */
     uint64_t id;     /* Id of the snapshot; 0: unknown, so a broken transfer cannot be resumed. */
-    bool begun;      /* The first chunk has come, or no partial snapshot can be continued. */
+    bool begun;      /* The start offset is known: a chunk has come, or nothing can be resumed. */
     bool complete;   /* All chunks are here: records of the staged log follow. */
 };
 
@@ -257,7 +257,7 @@ struct following {
     uint32_t dialogue;
     uint32_t epoch;
     uint64_t heard_ms;  /* When the last message of this dialogue came. */
-    zxid_t ping_commit; /* Commit watermark of the last PING: a fresh state has applied it. */
+    zxid_t ping_commit; /* Commit of the last PING: a fresh state has applied it by the next one. */
     uint64_t resend_ms; /* FOLLOW_CEPOCH: when to send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Token of the change that the phase waits for. */
@@ -473,7 +473,7 @@ zxid_t reported_last_zxid(const struct zab *zab); /* Last durable zxid as peers 
 /* election.c */
 void enter_looking(struct zab *zab, const char *why); /* Ends the role. */
 void quarantine_self(struct zab *zab, const char *reason);
-void note_serving(struct zab *zab); /* Call last where serving may change. */
+void note_serving(struct zab *zab); /* Reports if serving has changed: call it after all changes. */
 void election_tick(struct zab *zab);
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote);
 void election_greet(struct zab *zab, struct peer *peer);

@@ -35,7 +35,8 @@ struct state_cut_znode {
 
 enum state_cut_step {
     STATE_CUT_ZNODE,  /* A znode of the cut. */
-    STATE_CUT_PASSED, /* A znode newer than the cut: skipped, but visited under the lock. */
+    STATE_CUT_PASSED, /* A znode newer than the cut was skipped. The caller counts such steps, too,
+                         because each takes time under the lock. */
     STATE_CUT_END
 };
 

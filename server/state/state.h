@@ -45,8 +45,8 @@ struct stat_view {
     int32_t version;  /* Number of sets of the data. */
     int32_t cversion; /* Number of creates plus deletes of children. */
     int32_t aversion; /* Number of sets of the ACL. */
-    /* op_wire.c does not encode the next two: a remembered answer, or a refusal that another
-     * replica sent as leader, does not show them. All other answers do. */
+    /* op_wire.c does not encode the next two. So an answer that was decoded from bytes lacks them:
+     * a remembered answer, or a refusal that the leader sent to another replica. */
     bool container;           /* Deleted after its last child. */
     int64_t ttl_ms;           /* Deleted if its data was not set for this time; 0: never. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */

@@ -93,7 +93,7 @@ struct acl {
     uint64_t hash;     /* Hash of the encoded list, for the digest. */
     uint32_t refs;     /* Number of znodes in the tree that have the list. */
     uint32_t index;
-    struct list idle; /* Entry in acls.idle while the list may have no users. */
+    struct list idle; /* Entry in acls.idle: acls_collect checks whether this ACL has users. */
 };
 
 struct acls {
@@ -287,14 +287,16 @@ struct state {
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* Maps the address of a znode to its entry in `reap`. */
     uint64_t reap_serial;     /* Last serial given; serials order entries of equal due time. */
-    size_t reap_counting;     /* Number of entries of `reap` that are due at an age (reap.c). */
-    int64_t reap_until_ms;    /* Age by which all waiting entries are due; 0: none waits. */
+    /* Number of entries of `reap` whose time limit is an age. A container that had children is due
+     * at once when it is empty, and is not counted. */
+    size_t reap_counting;
+    int64_t reap_until_ms; /* Age by which all these entries are due; 0: there are none. */
     struct acls acls;
     struct sessions sessions;
     struct remembers remembers;
     struct quotas quotas;
     uint32_t restore_section; /* Section of the last block that was restored. */
-    uint64_t restore_after;   /* Id of the last session, or zxid of the last result, in it. */
+    uint64_t restore_after;   /* Last session id or result zxid restored in this section. */
     struct buf restore_path;  /* Last path that was restored. */
     struct undo undo;         /* Journal of the transaction being applied. */
     struct list cuts;         /* Each struct state_cut that is being read (cut.h). */

@@ -13,10 +13,10 @@
 struct export;
 struct view;
 
-/* Starts an export of the present state. `args` are those of an OP_EXPORT; at most `kept_max` bytes
- * of znodes that change meanwhile are kept. Returns NULL on ERR_NO_NODE, ERR_NO_AUTH,
- * ERR_NOT_READY: `result` then has err, detail and zxid. Otherwise the zxid of `result` is that of
- * the export. `view` must outlive the export. */
+/* Starts an export of the present state. `args` are those of an OP_EXPORT. If the old versions of
+ * znodes that change during the export exceed `kept_max` bytes, the export ends with ERR_TOO_LARGE.
+ * Returns NULL on ERR_NO_NODE, ERR_NO_AUTH, ERR_NOT_READY: `result` then has err, detail and zxid.
+ * Otherwise the zxid of `result` is that of the export. `view` must outlive the export. */
 struct export *export_new(struct view *view, const struct op_principal *who,
                           const struct op_args *args, uint64_t history, size_t kept_max,
                           struct op_result *result);

@@ -57,8 +57,8 @@ static void *known_mark(struct import *import, bool open)
     return open ? (void *)import : (void *)&import->known; /* Any two pointers will do. */
 }
 
-/* Remembers a path. Paths beyond the bound are not remembered, so a dry run of many lines finds
- * fewer errors. */
+/* Remembers a path. At the bound no more paths are remembered, and each missing parent counts as
+ * created. So a dry run of many lines finds fewer errors. */
 static void know(struct import *import, struct slice path, bool open)
 {
     if (map_count(&import->known) < IMPORT_KNOWN_MAX) {

@@ -197,8 +197,9 @@ static enum err check_since(const struct subscriber *subscriber,
     return err == ERR_OK && ahead && request->since > applied ? ERR_REPLICA_BEHIND : err;
 }
 
-/* Delivers all changes up to `upto`, where the watch begins, to all watches. If changes are lost
- * meanwhile, the watch gets a gap, because changes after the gathered ones are missing. */
+/* Delivers all changes up to `upto` to all watches, because the watch that is to be added begins
+ * there. If changes are lost meanwhile, the added watch gets a gap, because changes after the
+ * gathered ones are missing. */
 static void reach(struct subscriber *subscriber, struct missed *missed)
 {
     uint64_t restarts = subscriber->at.restarts;
@@ -319,9 +320,9 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 
 /* ---- Catching up. ---- */
 
-/* Gives up when `from` is beyond the applied zxid: an older state has replaced the former one, so
- * it may lack some delivered changes. Does not give up when `from` is between the position of this
- * subscriber and the applied zxid: then a difference has delivered changes after the position. */
+/* Gives up when `from` is beyond the applied zxid: then an older state has replaced the former one,
+ * and this state may lack changes that were delivered. A `from` between the position of this
+ * subscriber and the applied zxid is valid: a difference has delivered changes up to there. */
 static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
 {
     uint64_t history;
@@ -338,8 +339,9 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
     return err;
 }
 
-/* Returns the zxid after which changes must be delivered to the watch. A held watch may have got
- * events that its owner has not passed on, so the lower bound of a held watch is `begin`. A
+/* Returns the zxid after which changes must be delivered to the watch: `from`, or a lower bound if
+ * that is higher. Changes up to `start` do not concern the watch. But a held watch may have got
+ * events up to `start` that its owner has not passed on, so its lower bound is `begin`. A
  * difference is repeated as a whole, because a client cannot resume within it. */
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {

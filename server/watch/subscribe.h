@@ -46,8 +46,8 @@ struct subscribe_sink {
      * on_change have not got the changes in (`from`, subscribe_at()]. Each watch stays and gets all
      * later changes. The front end lets each watch catch up from `from`, or reports a gap. To let
      * a watch catch up later, the front end holds the watch and keeps the larger of `from` and
-     * watch.start for subscribe_catch_up. A watch that is held already catches up when its hold
-     * ends. */
+     * watch.start for subscribe_catch_up. A watch that was held before the loss needs no action: it
+     * catches up when its hold ends. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
@@ -102,12 +102,13 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result);
 
-/* Delivers the changes after `from` to one watch again, after a loss or to end a hold. For a held
- * watch `from` is one less than the zxid of the first event that the front end has not passed on
- * or has dropped from its queue. Parts of a difference may be repeated. SUBSCRIBE_GAP: the front
- * end must report the gap. If `used_up` is set, the watch is gone. A one-shot watch that is used up
- * cannot catch up, so the front end must not drop its event. ERR_NOT_READY: the state is not
- * complete yet; the watch is held, retry later. */
+/* Lets one watch catch up after a loss, or ends its hold: delivers the changes after `from`. For a
+ * held watch `from` is one less than the zxid of the first event that the front end has not passed
+ * on or has dropped from its queue, so this event and later ones are delivered again. Parts of a
+ * difference may be repeated. SUBSCRIBE_GAP: the front end must report the gap. If `used_up` is
+ * set, the watch is gone. A one-shot watch that is used up cannot catch up, so the front end must
+ * not drop its event. ERR_NOT_READY: the state is not complete yet; the watch is held, retry later.
+ */
 enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
                             struct subscribe_result *ret_result);
 

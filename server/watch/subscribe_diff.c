@@ -58,8 +58,8 @@ static bool may_read(const struct diff *diff, const struct state *state, const s
 }
 
 /* Whether the owner may learn about a znode that does not exist. If the window has not seen its
- * deletion, its last ACL is unknown, and the result is `unknown`. `unknown` is true only for events
- * that tell what any client can find out: that there is no such znode. */
+ * deletion, its last ACL is unknown: then returns `unknown`. `unknown` is true only for an event
+ * that shows no more than the absence of the znode, which any client can find out. */
 static bool might_read(const struct diff *diff, struct slice path, bool unknown)
 {
     struct blob *acl = NULL;
@@ -142,8 +142,8 @@ static void see_one_shot(struct diff *diff, const struct znode *node, bool reada
     }
 }
 
-/* Adds the events of a persistent watch. A znode created after `since` began without children, so a
- * change of its children is reported only when it has children. */
+/* Adds the events of a persistent watch. A znode that was created later than `since` had no
+ * children at first, so a change of its children is reported only if it has children now. */
 static void see_persistent(struct diff *diff, const struct znode *node)
 {
     const struct missed_by *by = diff->by;

@@ -71,7 +71,9 @@ struct watch {
     zxid_t start;   /* Changes up to this zxid do not concern the watch. */
 
     /* Used by the subscriber. */
-    zxid_t begin;      /* The start, or a lower `since`: the owner had all changes up to it. */
+    /* The owner had all changes up to `begin` without this watch: the first `start`, or a lower
+     * `since` of a request. */
+    zxid_t begin;
     zxid_t diff_since; /* The last difference delivered covers (diff_since, diff_upto]. */
     zxid_t diff_upto;
 
@@ -80,7 +82,7 @@ struct watch {
     struct watch_place *place;
     struct watch_key id_key;
     struct watch_key place_key;
-    uint64_t used; /* Serial number of the first trigger of the set that uses the watch up. */
+    uint64_t used; /* The set that uses the watch up, by the serial number of its first trigger. */
 };
 
 struct watch_event {
@@ -135,7 +137,7 @@ const struct watch *watch_at(const struct watch_table *table, struct slice path,
 
 /* Holds a watch whose owner cannot take more events now. Until subscribe_catch_up or
  * subscribe_add ends the hold, the watch gets no events, and a one-shot watch is not used up. If
- * on_event calls this function, the hold includes the present event. */
+ * on_event calls this function, the present event does not use the watch up either. */
 void watch_hold(struct watch *watch);
 
 /* Makes all watches ignore changes up to `zxid`. */

@@ -162,7 +162,9 @@ static bool has_parent(const struct state_change *change)
 
 bool index_add(struct window_index *index, struct change_set *set, uint64_t number)
 {
-    struct slice above = slice_make(NULL, 0); /* Parent whose chains were entered last. */
+    /* Parent of the last path for which enter_above ran. The next path needs no second run if it
+     * has the same parent, because the ancestors are then the same. */
+    struct slice above = slice_make(NULL, 0);
     bool moved = false;
 
     ASSERT(index->scratch_count == 0 && set->entries == NULL);

@@ -44,7 +44,7 @@ struct window_path {
 
 struct window_entry {
     struct window_path *path;
-    uint32_t prev; /* Low bits of the previous set's number; this set's number: none. */
+    uint32_t prev; /* Low bits of the previous set's number, or of this set's if there is none. */
     uint32_t prev_at : 31;
     uint32_t role : 1;
 };

@@ -27,7 +27,7 @@ struct tcp_options {
     const struct tcp_peer *peers; /* The other replicas. */
     uint32_t peer_count;
     struct slice secret; /* Empty: no secret (loopback only; the caller has checked). */
-    /* Maximum of queued outgoing bytes per peer, plus one message; a peer above it is dropped. */
+    /* With this many outgoing bytes queued for a peer, the next message disconnects the peer. */
     uint64_t queue_bytes_max;
     /* Maximum of handshakes at a time with callers that have proven nothing; 0: 256. */
     uint32_t shaking_max;

@@ -173,7 +173,8 @@ static inline bool link_is_up(const struct link *link)
     return link->up && !link->up->doomed;
 }
 
-/* Whether the event at `at_ms` (0: never) was less than `probe_ms` before `of_ms`, or after it. */
+/* Whether the event at `at_ms` (0: never) was less than `probe_ms` old at `of_ms`, or came later
+ * than `of_ms`. */
 static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of_ms)
 {
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
@@ -305,8 +306,8 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
  * dropped. */
 void probe_send(struct link *link, const struct control *control);
 
-/* Asks the process that is up whether it lives. This question, and the question of probe_others, is
- * sent once per `probe_ms`, and again when an open question is too old for a claim (probe.c). */
+/* Asks the process that is up whether it lives. Like probe_others, asks only once per `probe_ms`,
+ * unless the open question would end before the deadline of a claim that needs it (probe.c). */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
 /* Asks the replicas that are connected with a process of `link`'s id other than `start` whether
