@@ -54,8 +54,8 @@ uint64_t budget_refusals(const struct budget *budget);
 uint64_t budget_peak(struct budget *budget);
 enum budget_level budget_level(const struct budget *budget);
 
-/* ---- Relief: how an owner of many queues makes room. It cuts queues: it drops their bytes. One
- * thread. ---- */
+/* ---- Relief: how an owner of many queues makes room. To cut a queue means to drop bytes of it.
+ * One thread. ---- */
 
 enum {
     BUDGET_RELIEF_MS = 50,        /* Pause after each cut of budget_relieve_early, and after a

@@ -52,7 +52,7 @@ struct text {
 struct text_place {
     size_t own;     /* Own bytes read. */
     uint32_t ref;   /* References read. */
-    uint32_t skip;  /* Bytes read of the encoding at `source`: base64 quad or escape. */
+    uint32_t skip;  /* Bytes read of a quad (base64) or escape that is not yet read whole. */
     size_t source;  /* Bytes read of the current blob. */
     uint64_t total; /* Bytes read. */
 };

@@ -70,9 +70,9 @@ bool args_refuse(char *error, size_t size, const char *format, ...)
 const struct cmd_option *args_option(const struct cmd *cmd, const struct cmd_option *common,
                                      const char *word);
 
-/* Whether `name` can be a mistyped `word`, with fewer wrong letters than `*wrong`; if so, `*wrong`
- * becomes the number of wrong letters. Before the first call the caller sets `*wrong` to
- * ARGS_WRONG_MAX. */
+/* Whether a user may have typed `name` and meant `word`, because fewer letters than `*wrong` are
+ * wrong; if so, `*wrong` becomes the number of wrong letters. Before the first call the caller sets
+ * `*wrong` to ARGS_WRONG_MAX. */
 bool args_is_nearer(const char *name, const char *word, int *wrong);
 
 #endif

@@ -20,8 +20,8 @@ struct attempts {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
     uint64_t end_ms;
-    /* Since when attempts have met only refused connections and servers that are no replica; 0:
-     * they have not. A proxy's 502, 503 or 504 neither begins nor ends this time. */
+    /* Since when each attempt has met a refused connection or a server that is no replica; 0: the
+     * last attempt met something else. A proxy's 502, 503 or 504 does not change this value. */
     uint64_t refused_since_ms;
     uint32_t pause_ms;
     int turns;     /* Moves from one replica to the next one. */

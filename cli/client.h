@@ -178,9 +178,9 @@ void client_url(const struct client *client, const char *endpoint,
 void client_time_upload(struct client *client);
 uint64_t client_waited_ms(const struct client *client);
 
-/* client_note_later(), called when a request begins, sets how long client_note() prints nothing.
- * client_note() prints once, on a terminal, why the replicas do not serve the request, if they
- * report a reason. */
+/* client_note() prints once, on a terminal, why the replicas do not serve the request, if they
+ * report a reason. client_note_later(), called when a request begins, sets a delay before which
+ * client_note() prints nothing. */
 void client_note_later(struct client *client);
 void client_note(struct client *client);
 

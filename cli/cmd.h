@@ -105,7 +105,7 @@ enum cmd_operand {
     CMD_OPERAND_NONE, /* Nothing; there are no more operands. */
     CMD_OPERAND_TEXT, /* Nothing. */
     CMD_OPERAND_PATH, /* Paths of znodes. */
-    CMD_OPERAND_NAME, /* Names within the command's folder, or paths. */
+    CMD_OPERAND_NAME, /* Names of znodes below cmd.folder, or paths. */
     CMD_OPERAND_FILE,
     CMD_OPERAND_COMMAND, /* Names of commands. */
 };

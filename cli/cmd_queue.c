@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 100, /* Names read at once: other consumers may take the first items. */
+    PAGE = 100, /* Names read at once, because other consumers may take the first items. */
     EMPTY = -2  /* There is no item. */
 };
 

@@ -100,7 +100,7 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
     }
     (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));
     live->timeout_ms = jsonr_number(json, "timeout_ms");
-    live->heard_ms = now_ms; /* From before the request: the replica's timeout begins later. */
+    live->heard_ms = now_ms; /* Taken before the request: the replica's timeout begins later. */
     live->touch_ms = now_ms + (uint64_t)live->timeout_ms / TOUCHES;
     live->endpoint = client->reply.endpoint;
     client_enter(client, live->session);

@@ -93,8 +93,9 @@ static void close_listen(struct http_accept *accept)
 /* Closes the port in two steps, because closing resets connections that the kernel has completed
  * but that are not accepted yet. First, new handshakes are blocked, and handshakes in progress have
  * HANDSHAKE_MS to end, which is enough for near clients. Then all complete connections are accepted
- * and served. A more distant client is reset and tries another replica. With drainDelay, load
- * balancers have sent such a client to another replica before. */
+ * and served. A client whose handshake takes longer is reset, and tries another replica. With
+ * drainDelay this is rare: load balancers have stopped choosing this replica before the port
+ * closes. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
@@ -122,7 +123,8 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
         http_pending_refuse_silent(accept);
     }
 
-    /* `handed` is read first: a connection that is not counted there any more is in http.conns. */
+    /* `handed` is read before http.conns is walked. A connection enters http.conns before it leaves
+     * the count `handed` (conn_open), so these two reads cannot both miss it. */
     bool none = list_empty(&accept->pending) && atomic_load(&accept->http->handed) == 0;
 
     none = http_conns_close_idle(accept->http) == 0 && none;

@@ -14,8 +14,8 @@ struct pending {
     size_t peeked;     /* Bytes that were in the socket when it was last peeked. */
     bool lingering;    /* The connection is answered; the client has to close it. */
     bool counted;      /* The connection counts in the caps. */
-    enum http_cap cap; /* HTTP_CAP_OK, or the cap that was reached: then the connection has a seat,
-                          because it may be a probe. */
+    enum http_cap cap; /* HTTP_CAP_OK, or the cap that was reached: then the connection has a seat
+                          (seats.h) until its head shows whether it asks for a probe. */
     struct seats_entry seat;
 };
 

@@ -232,7 +232,7 @@ void http_authenticate(struct http_conn *conn)
     take_key(conn);
     take_acl(conn);
     if (request->def && request->def->id == OP_SESSION) {
-        /* If the request names an old session, the state of that session does not matter. */
+        /* The request opens a new session. It may also name an old one: that one is not checked. */
         op_secret_make(request->auth.secret);
         request->args.secret = slice_make(request->auth.secret, OP_SECRET_LEN);
         op_args_hash_secret(&request->args, request->auth.secret_hash);

@@ -66,7 +66,7 @@ static void choose_form(struct http_conn *conn)
     }
     if (field->type == OP_FIELD_BYTES) {
         /* Data is stored byte for byte, whatever its type is. PUT accepts only data. POST also
-         * accepts an element of a multi, with the type application/json. */
+         * accepts application/json: one object as in the list `ops` of a multi. */
         request->body.json = slice_eq(request->method, slice_str("POST")) &&
                              http_media_is(request->head.content_type, "application/json");
     } else {

@@ -184,8 +184,9 @@ static enum MHD_Result run_here(struct http_conn *conn)
                               : http_stream_begin(conn);
 }
 
-/* Answers a write, and records a heartbeat of its session: the session in the result, or else the
- * session that the request names, if this replica did not know it before the write. */
+/* Answers a write, and records a heartbeat of the session in the result. If the result has none,
+ * the heartbeat is for the session that the request names: run_op() has recorded it already, unless
+ * this replica did not know the session yet; then the session is looked up again. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

@@ -116,8 +116,8 @@ struct http_large {
 struct http_relief {
     uint64_t refusals; /* budget_refusals() at the last scan. */
     uint64_t used;     /* Bytes in use when connections were last closed to make room. */
-    uint64_t expected; /* Bytes held by the connections that were closed last; 0: no connection was
-                          closed since the budget had room. */
+    uint64_t expected; /* Bytes held by the connections that were closed last. Set to 0 as soon as
+                          the budget has room again. */
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
@@ -169,8 +169,8 @@ enum http_phase {
     HTTP_BUSY,    /* The request is complete and being processed: no deadline here. */
     HTTP_SENDING, /* The answer is being sent. */
     HTTP_EXPIRED  /* The connection is ending: its answer, if any, was written without the library,
-                     and nothing more may be sent. Incoming bytes are discarded until the deadline;
-                     then, or at once without a deadline, the connection is closed. */
+                     and nothing more may be sent. Incoming bytes are discarded until the deadline,
+                     when the connection is closed. `deadline_ms` 0: it was closed at once. */
 };
 
 /* How fast a client reads its answer. Only the acceptor uses these members. */
@@ -246,8 +246,8 @@ struct http_slowest {
 
 /* Returns the credit `elapsed_ms` after the last check, when the client has read `taken` bytes
  * since then: these bytes are added, and each ms costs HTTP_BYTES_PER_MS. The credit never exceeds
- * HTTP_PACE_CREDIT, its value at the start of an answer. Without this limit, a kernel that takes
- * many bytes at once would protect its client for long. Pure. */
+ * HTTP_PACE_CREDIT, its value at the start of an answer. Without this limit, a client whose kernel
+ * takes many bytes at once could then read nothing for long and still not count as slow. Pure. */
 int64_t http_pace_credit(int64_t credit, uint64_t taken, uint64_t elapsed_ms);
 
 /* Returns how many of slowest->conns to close after the scan. When the last closing has
@@ -403,8 +403,8 @@ enum MHD_Result http_answer_fault(struct http_conn *conn);
 /* ---- send.c: responses ---- */
 
 /* Completes the text in conn->out. False, with the request refused: the text is too long, or
- * maxUnsentBytes has no room for it. A text that may have references must be sealed before
- * http_response_out. */
+ * maxUnsentBytes has no room for it. A text that may have references to values (send.c) must be
+ * sealed before http_response_out. */
 bool http_body_seal(struct http_conn *conn);
 
 /* Whether there is room for a body without references. False, with the request refused: the budget

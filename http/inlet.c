@@ -20,8 +20,8 @@ static const char stub[] = "POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\n";
  * descriptor. */
 static _Atomic(struct http_inlet *) inlets[HTTP_INLET_FDS_MAX];
 
-/* Makes the system call of recv(). The thread sanitizer derives the order of two threads from bytes
- * that one sends and the other receives with recvmsg(), but not with recvfrom(). */
+/* Makes the system call of recv(). The thread sanitizer knows that a thread that receives bytes
+ * with recvmsg() runs after the thread that sent them; it does not know this of recvfrom(). */
 static ssize_t receive(int fd, void *to, size_t len, int flags)
 {
 #ifdef __SANITIZE_THREAD__

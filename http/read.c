@@ -53,7 +53,8 @@ static void end_wait(struct http_wait *wait)
  * Whether the watch covers all changes since the state that was read: the watch starts at that
  * state, or the changes since then were replayed to it. If not, the request reads again. Newer
  * changes alone are no reason to read again, because during many writes to other znodes the request
- * would read again and again. Changes of ACLs are not replayed.
+ * would read again and again. A replay has no changes of ACLs, so it does not cover a tag that
+ * changes with ACLs (wait->acl).
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {
@@ -345,7 +346,7 @@ void http_large_scan(struct http *http, uint64_t now_ms)
     }
 }
 
-/* Resumes the waiting reads in FIFO order, each before the next one is taken. */
+/* Takes the waiting reads out of the queue, in order, and resumes each: has_turn() refuses it. */
 void http_large_end(struct http *http)
 {
     struct http_conn *last = NULL;

@@ -66,8 +66,8 @@ void http_status_renew(struct http_conn *conn)
     conn->request.replica.history = gate_history(conn->http->gate);
 }
 
-/* Includes the zxid at which the core found this replica new enough, because a snapshot may have
- * installed an older state since. */
+/* One lower bound is the zxid that the core has waited for (wait_zxid). This replica had applied it
+ * then, but a snapshot may have installed an older state since. */
 zxid_t http_least_zxid(const struct http_request *request)
 {
     zxid_t waited = request->op ? request->op->wait_zxid : 0;

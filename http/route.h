@@ -60,9 +60,9 @@ struct slice http_route_key(const struct http_route *route, struct slice method)
 const struct op_def *http_route_select(const struct http_route *route, struct slice method,
                                        struct slice value);
 
-/* Whether the row applies to the resource in the URL: an element of the collection if `element`,
- * else the collection, to which each row applies. For example, a session cannot be opened at an
- * element. */
+/* Whether the row applies to the resource in the URL. With `element` this resource is an element of
+ * the collection, to which only some rows apply: a session cannot be opened there. Without
+ * `element` it is the collection, to which each row applies. */
 bool http_route_is_of(const struct op_def *def, bool element);
 
 /* Appends the methods of the route: "GET, HEAD, OPTIONS". */

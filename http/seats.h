@@ -62,8 +62,8 @@ struct seats {
     uint32_t count;
 };
 
-/* Returns the smaller value. `limit` 0: no limit, because the limit of open files is high
- * enough. */
+/* Returns the smaller value. `limit`: how many seats the limit of open files allows; 0: it does not
+ * limit them. */
 static inline uint32_t seats_limit(uint32_t limit, uint32_t most)
 {
     return limit > 0 ? min_u32(limit, most) : most;

@@ -207,8 +207,9 @@ static void gather_difference(struct http_stream *stream, const struct watch *wa
     }
 }
 
-/* Collects a missed event in the watcher's own queue: the frame before the events says how they
- * were collected, which is known only after the last event. */
+/* Collects a missed event in the watcher's own queue. The stream gets the events later, because a
+ * frame before them reports whether they are a replay, a difference or a gap. Only after the last
+ * event is this known: a difference that is too large becomes a gap. */
 static void gather(struct http_stream *stream, struct watch *watch, const struct watch_event *event)
 {
     if (event->diff) {

@@ -255,8 +255,8 @@ static bool is_session_unknown(const struct http_request *request)
 }
 
 /* Whether the import must wait until this replica is up to date. An import that reads a state older
- * than the client has seen could skip lines because of znodes that do not exist any more. A session
- * that this replica does not know may be new, or may have ended. */
+ * than the client has seen could skip lines because of znodes that do not exist any more. Only an
+ * up-to-date replica can tell whether a session that it does not know is new or has ended. */
 static bool must_wait(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);

@@ -42,7 +42,7 @@ enum watcher_end {
 struct watcher_client;
 
 /* The callbacks of a client; all run on the watcher's thread. The subscriber calls on_event,
- * on_change and on_lost: they may hold watches, and otherwise only record what happened and call
+ * on_change and on_lost: they may call watch_hold, and otherwise only record what happened and call
  * watcher_due. If on_event or on_lost is NULL, the watcher calls watcher_due instead. */
 struct watcher_ops {
     bool is_stream; /* The client is part of a struct http_stream. */

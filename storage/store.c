@@ -47,7 +47,7 @@ void store_close(struct store *store, bool clean)
     ASSERT(!store->writer);
     if (may_mark) {
         MUTEX_HOLD(&store->wal.files_mutex);
-        /* If this fails, the next opening finds no mark, as after a crash: it may take damage at
+        /* If this fails, the next opening finds no mark, as after a crash: it may mistake damage at
          * the tail for a torn write. */
         (void)wal_mark_clean(&store->wal, true);
     }

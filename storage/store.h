@@ -92,8 +92,8 @@ enum err store_open(const struct store_options *options, bool read_only, struct 
                     struct store_report *ret_report);
 
 /* Closes the directory. `clean`: the log thread has stopped after its last operation. Then
- * store_close leaves the clean-shutdown mark: with the mark, the next opening never takes damage at
- * the tail for a torn write. */
+ * store_close leaves the clean-shutdown mark: with the mark, the next opening never mistakes
+ * damage at the tail for a torn write. */
 void store_close(struct store *store, bool clean);
 
 /* Returns all epochs of the log, ascending, in memory that the caller frees; `*ret_count` is their

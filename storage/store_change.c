@@ -57,9 +57,9 @@ static enum err run_identity(struct store *store, const struct store_op *op)
 }
 
 /* Removes snapshots before the log is cut at `zxid`: those that reach beyond `zxid`, and those that
- * count as bad. The next opening reads only head and trailer, so it might take a bad snapshot for
- * good. ERR_CORRUPT when the log needs a snapshot and none would be left: no caller may request
- * such a cut. */
+ * count as bad. The next opening reads only head and trailer, so it might accept a bad snapshot.
+ * ERR_CORRUPT when the log needs a snapshot and none would be left: no caller may request such a
+ * cut. */
 static enum err snaps_cut(struct store *store, zxid_t zxid)
 {
     ASSERT(zxid < store->wal.live.last);

@@ -21,7 +21,7 @@ struct snap_entry {
     struct snapfile_info info; /* If the snapshot is bad, only its start is known. */
     bool is_bad;               /* The snapshot does not verify, or was discarded. */
     bool is_verified;          /* All of it was read and found good since the store was opened. */
-    bool is_checked;           /* All of it was read and verified again, for a learner. */
+    bool is_checked; /* All of it was read and verified once more, to send it to a learner. */
 };
 
 /* The snapshots of this history, ascending by start. */
@@ -91,7 +91,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader);
 enum err record_quarantine(struct store *store, const char *reason); /* NULL: release. */
 enum err record_identity(struct store *store, const struct store_identity *identity);
 
-/* Makes the records of an empty directory, except the identity: record_identity makes it last. */
+/* Makes the records of an empty directory, except the identity, which record_identity writes after
+ * all other files are made. */
 enum err records_create(struct store *store);
 
 /* ---- store_recover.c ---- */

@@ -1,7 +1,7 @@
 /*
  * Events: the subscriber hands out each change with the watches that match the change, for all
- * sockets, in the order of the changes. Watches are added here, too, because the reply to a watch
- * precedes the events that the watch has missed.
+ * sockets, in the order of the changes. Watches are added here, too: a new watch may at once get
+ * events that it has missed, and the reply to its message must precede them.
  */
 #include "ws/ws_int.h"
 
@@ -121,7 +121,8 @@ static void answer(struct ws *ws)
     } else {
         struct subscribe_result shown = answering->result;
 
-        /* Other watches may have got lags while this watch was added. */
+        /* While this watch was added, other watches of the socket may have been held. The reply
+         * must not name a zxid above an event that they have missed. */
         shown.zxid = ws_lags_bound(answering->message->socket, shown.zxid);
         ws_reply_watch(answering->message, &shown);
     }

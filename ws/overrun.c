@@ -129,8 +129,8 @@ static bool is_over(struct ws_socket *socket, const struct watch_event *event)
     return (full || unsent > most(socket)) && event->zxid != socket->order.last_event;
 }
 
-/* Returns the chain without held watches. The chain may have some, because is_over() may have held
- * watches to free memory. */
+/* Returns the list `hits` (by hit_next) without held watches. It may have some, because is_over()
+ * may have held watches to free memory. */
 static struct watch *without_held(struct watch *hits)
 {
     struct watch *kept = NULL;
@@ -146,7 +146,7 @@ static struct watch *without_held(struct watch *hits)
     return kept;
 }
 
-/* Holds watches whose events can be sent later; one-shot watches stay in the chain. */
+/* Holds watches whose events can be sent later; one-shot watches stay in the list. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event)
 {
@@ -308,7 +308,8 @@ void ws_overrun_catch_up(struct ws *ws)
     if (!finds_room(ws)) {
         return; /* The next round tries again, after WS_LOOK_MS at most. */
     }
-    ws_order_pump(ws, ZXID_MAX); /* The subscriber may be behind a watch that has caught up. */
+    /* A difference may have shown a watch newer changes than the subscriber has handed out. */
+    ws_order_pump(ws, ZXID_MAX);
     for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->line); i++) {
         if (i > 0 && os_now_us() >= end_us) {
             break;

@@ -95,9 +95,10 @@ static void take_ping(struct ws_socket *socket, struct slice payload)
     ws_turn_soon(socket);
 }
 
-/* Raises `behind_ms` to the time of the ping, which the pong repeats (out.c): the pong was sent
- * after that time, and the bytes that are still unread were sent after the pong. If the socket was
- * read all the time since the ping, no bytes wait, and `behind_ms` becomes 0. */
+/* Raises `behind_ms`, the earliest time at which the unread bytes can have been sent. The client
+ * has sent the pong after our ping, and the unread bytes after the pong. So `behind_ms` becomes the
+ * time of the ping, which the pong repeats (out.c). If the socket was read all the time since the
+ * ping, no bytes wait, and `behind_ms` becomes 0. */
 static void take_pong(struct ws_socket *socket, struct slice payload)
 {
     uint64_t asked_ms = 0;

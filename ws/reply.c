@@ -29,7 +29,8 @@ static void count_secret(const struct ws_message *message, enum err err)
 static enum op_kind kind_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
-    bool is_whole = !message->fault || message->step == WS_BACK; /* The write may be applied. */
+    /* WS_BACK: a write was in the gate before it was refused, so it may have been applied. */
+    bool is_whole = !message->fault || message->step == WS_BACK;
 
     return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
 }

@@ -107,7 +107,7 @@ void ws_session_look(struct ws_socket *socket)
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
     if (err == ERR_UNKNOWN_SESSION) {
-        ended(socket, "expired", zxid); /* Or the session was closed: the change was missed. */
+        ended(socket, "expired", zxid); /* Perhaps closed: the change that shows it was missed. */
     } else if (err == ERR_OK) {
         attached_again(socket, info.attach, zxid);
     } else {

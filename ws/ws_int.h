@@ -41,7 +41,7 @@ enum {
     WS_UNREAD_BYTES = 1 << 20, /* Bytes of unread replies at which a client gets no more replies. */
     WS_FLIGHT_BYTES = 16 << 20, /* Bytes of one socket's messages that are not answered yet. */
     WS_REPLY_MAX = 64 << 20,    /* Bytes of one reply. */
-    WS_DIFF_MAX = 64 << 20,     /* More unsent bytes end a difference: the client receives a gap. */
+    WS_DIFF_MAX = 64 << 20,     /* Unsent bytes above which a gap replaces a difference. */
     WS_KEEP_BYTES = 1 << 20,    /* Bytes of scratch memory that are kept between messages. */
     WS_BLOCK_BYTES = 64 << 10,  /* Bytes of a large reply that are encoded for one write. */
     WS_PUMP_SETS = 256,         /* Transactions handed out before sockets have their turn. */
@@ -52,7 +52,7 @@ enum {
     WS_ROUNDS = 4,       /* A waiting read is not refused before this many rounds of catching up. */
     WS_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
     WS_RELIEF_CLOSE_MS = 250,  /* A socket that stalls this long may be closed to free memory. */
-    WS_RELIEF_LAST_MS = 1000,  /* After a refused value, short memory counts as full this long. */
+    WS_RELIEF_LAST_MS = 1000,  /* How long BUDGET_SHORT counts as full after a refusal of bytes. */
     WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
     WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
     WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
@@ -90,8 +90,8 @@ struct ws_metrics {
 };
 
 /* What an event contains for one socket: all that the matching watches of this socket want. The
- * event has values if any of these watches wants values, in the format of the oldest watch whose
- * format includes data. */
+ * event has stat and data (`values`) if any of these watches wants them. The data has the format of
+ * the oldest watch whose format is not OP_NONE (no data). */
 struct ws_wish {
     bool values;
     enum op_dataformat format;
@@ -279,7 +279,7 @@ struct ws_session {
     } attached;
 
     bool attaching;    /* An `attach` has started and is not answered yet. */
-    uint64_t moved_to; /* Number of the newest attachment seen while `attaching`; 0: none. */
+    uint64_t moved_to; /* Zxid of the newest attachment seen while `attaching`; 0: none. */
     bool ending;       /* The client is closing the session. */
     enum err lost;     /* The session was lost: later messages are refused with this error. */
 };
@@ -509,8 +509,8 @@ void ws_close_cut(struct ws_socket *socket);      /* Ends the connection at once
 /* ---- overrun.c: clients that do not keep up ---- */
 void ws_overrun_relieve(struct ws *ws); /* For use between turns: may close sockets. */
 
-/* Called for each event: holds the watches that get their events later, and returns the chain of
- * the other watches. */
+/* Called for each event, with the list (by hit_next) of the socket's watches that get the event.
+ * Holds those that get it later; returns the list of the others. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event);
 void ws_overrun_lost(struct ws *ws, zxid_t from);
