@@ -4,7 +4,7 @@
  * Later sources win: default, file, environment, flag. An error is reported in one line that names
  * the key, the place and the remedy, before anything is written. The table drives the parser, the
  * help text and the listing of limits, so each key is in one place. After config_load only
- * files_apply changes the configuration; it is immutable once the replica runs.
+ * files_apply (server/process/files.h) changes the configuration, before the replica runs.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -63,8 +63,8 @@ struct config_storage {
     uint64_t refill_log_bytes_max;
 };
 
-/* Limits of the replicated state. A leader enforces its own values, except `bytes_max`: there it
- * enforces the smallest value, its own or that of a voter that is synchronized with it. The limits
+/* Limits of the replicated state. A leader enforces its own values. For `bytes_max` it enforces the
+ * smallest value among its own and those of the voters that are synchronized with it. The limits
  * of the window, which keeps recent changes, apply to this replica alone. */
 struct config_tree {
     uint64_t bytes_max; /* maxTreeBytes; if not given, config_load sets half of the machine's
@@ -75,13 +75,15 @@ struct config_tree {
     uint32_t session_default_ms;
     uint32_t sessions_max;
     uint32_t sessions_client_max;  /* Sessions of one identity; without identity: of one address. */
-    uint32_t sessions_network_max; /* Sessions from one address. */
+    uint32_t sessions_network_max; /* Sessions from one address, with any identity. */
     uint32_t session_ephemerals_max;
     uint32_t session_ephemeral_bytes_max; /* Bytes of the paths of one session's ephemerals. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
-    uint32_t remembered_client_max;  /* Results of an identity once remembered_max is half used. */
-    uint32_t remembered_network_max; /* Results of an address once remembered_max is half used. */
+    uint32_t remembered_client_max;  /* Results of one identity; applies once remembered_max is half
+                                        used. */
+    uint32_t remembered_network_max; /* Results of one address; applies once remembered_max is half
+                                        used. */
     uint32_t result_bytes_max;       /* Bytes of one remembered result. */
     uint32_t remember_ms;
     uint32_t window_max; /* Transactions that watchers can resume from. */
@@ -110,7 +112,8 @@ struct config_clients {
      * members have no keys, and are 0 when they were not computed. */
     uint32_t client_files_max; /* All clients together; 0: no bound. */
     uint32_t lingers_max;      /* Refused connections that are still open; 0: 256. */
-    uint32_t seats_max;        /* Excess connections that may be health probes; 0: 512. */
+    uint32_t seats_max;        /* Connections above a limit, accepted because they may be health
+                                  probes; 0: 512. */
 
     uint32_t data_bytes_max;
     uint32_t multi_ops_max;
@@ -140,7 +143,7 @@ struct config_clients {
     uint32_t streams_max;      /* Streams of SSE and NDJSON. */
     uint32_t wait_max_ms;      /* Longest wait of a long poll. */
     uint32_t transfers_max;    /* Exports and imports. */
-    uint64_t export_bytes_max; /* Bytes of changed znodes kept for an export. */
+    uint64_t export_bytes_max; /* Bytes of old states of znodes that one export keeps. */
 };
 
 /* The process. */

@@ -20,7 +20,7 @@ enum {
     TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
     UNSENT_BYTES_MIN = 16 << 20, /* Minimum of maxUnsentBytes. */
     POOL_BYTES_MAX = 256 << 20,
-    POOL_PART = 16 /* A pool has at most a 16th of the memory. */
+    POOL_PART = 16 /* check_pools gives each pool memory / POOL_PART, within bounds. */
 };
 
 static enum err check_addresses(struct config_loader *loader)
@@ -124,8 +124,8 @@ static enum err split_address(struct config_loader *loader, const char *key, con
     return ERR_OK;
 }
 
-/* Checks probeListen. The probe port serves /metrics as well, so the rule for the addresses of
- * clients applies. */
+/* Checks probeListen. The probe port serves /metrics as well, so its address must be on loopback
+ * unless insecure=true, like the address for clients. */
 static enum err check_probe_address(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
@@ -219,9 +219,9 @@ static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
     }
 }
 
-/* Sets defaults that depend on the tick and the pools, and checks the session timeouts. Replicas
- * report active sessions to the leader twice a tick. A session must not expire when some reports
- * are late, so its timeout is two ticks or more. */
+/* Sets the defaults that depend on tickTime, maxSessions or maxRemembered, and checks the session
+ * timeouts. Replicas report active sessions to the leader twice a tick. A session must not expire
+ * when some reports are late, so its timeout is two ticks or more. */
 static enum err check_sessions(struct config_loader *loader)
 {
     struct config_tree *tree = &loader->config->tree;

@@ -148,7 +148,7 @@ static enum err read_line(struct config_loader *loader, char *line)
     char *equals = strchr(text, '=');
 
     if (!equals) {
-        /* The line is not shown: it may be the second half of a secret. */
+        /* The line is not shown: it may be the rest of a secret that was split into two lines. */
         return config_fail(loader, "no '=' (%s); write key=value", loader->where);
     }
     *equals = '\0';

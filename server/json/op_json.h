@@ -1,9 +1,9 @@
 /*
  * op_json.h - operations, results and events as JSON, the same for REST, WebSocket and streams.
  *
- * A scan of a body or message bounds the nesting first, then jansson parses the text; base/jsonw
- * streams answers. The bytes of a `dataJson` value are kept exactly as they were sent: the scan
- * finds them in the text, and they are never printed again from parsed values.
+ * A body or message is first scanned, and refused if it is nested too deep; then jansson parses it.
+ * base/jsonw streams answers. The bytes of a `dataJson` value are kept exactly as they were sent:
+ * the scan finds them in the text, and they are never printed again from parsed values.
  *
  * The same objects have two forms: REST (64-bit numbers twice, as number and as hex string; the
  * stat flat beside the data, as ZooKeeper's own gateway has it) and the form of messages (64-bit
@@ -36,11 +36,11 @@ struct op_fault {
 /* ---- Reading ---- */
 
 /* Parses the body of a multi (`def` of OP_MULTI), or of one operation in the form of an element of
- * a multi. Sets only the given fields. Slices in `args` point into `text` or `memory`; both must
- * live as long as `args`, and `memory` must be empty. `*ret_multi` is the heap array that args->ops
- * points to, or NULL; the caller frees it. Checks each field by itself and, for a multi, also the
- * rules across fields (op_args_check). For a single operation the caller runs op_args_check. A
- * member that the operation does not have is an error. */
+ * a multi. Sets only the fields of `args` that the body gives. Slices in `args` point into `text`
+ * or `memory`; both must live as long as `args`, and `memory` must be empty. `*ret_multi` is the
+ * heap array that args->ops points to, or NULL; the caller frees it. Checks each field by itself
+ * and, for a multi, also the rules across fields (op_args_check). For a single operation the caller
+ * runs op_args_check. A member that the operation does not have is an error. */
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
 
@@ -54,8 +54,8 @@ struct op_message_id {
  * Parses a WebSocket message: one operation with `id` and `op`, and optionally `key`, `consistency`
  * and `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory
  * must be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored;
- * data is shown as `auto` when the message gives no format. The secret of a session is not hashed
- * yet, and may be absent from `close`, `touch` and `getsession`; these operations then mean the
+ * data is shown as `auto` when the message gives no format. The caller must still hash the secret
+ * of a session (op_args_hash_secret). `close`, `touch` and `getsession` without a secret mean the
  * attached session.
  *
  * On an error `ret_id` still has the id, if the id is readable, and request->def is NULL when the
@@ -100,8 +100,8 @@ enum {
 
 void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uint64_t history);
 
-/* A znode in the form of an element of a multi that creates it, with its stat and its path relative
- * to the top of the export. */
+/* A znode of an export. Its line is like the element of a multi that creates the znode, plus the
+ * stat; the path is relative to the top of the export. */
 struct op_export_znode {
     struct slice path; /* Empty: the top itself. */
     struct stat_view stat;
@@ -174,8 +174,8 @@ struct op_problem {
                      strings only, and the problem has no member "message". */
     bool has_index;
     uint32_t index;                         /* Element of a multi that failed. */
-    const struct op_result *result;         /* The result, for its stat and results; or NULL. */
-    const struct op_args *args;             /* For the results of a multi. */
+    const struct op_result *result;         /* Source of the members stat and results, or NULL. */
+    const struct op_args *args;             /* Arguments of `result`, needed for its elements. */
     const struct op_import_figures *import; /* Progress of an import, or NULL. */
 };
 
@@ -184,7 +184,7 @@ struct op_problem {
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
 /* Like op_problem_make, with the details of a refusal, or of a result that is an error. The problem
- * keeps pointers to the arguments. */
+ * keeps pointers to `args` and `result`, and to the text in `fault`. */
 struct op_problem op_problem_of_fault(enum op_kind kind, const struct op_fault *fault);
 struct op_problem op_problem_of_result(enum op_kind kind, const struct op_args *args,
                                        const struct op_result *result);

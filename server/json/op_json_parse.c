@@ -65,7 +65,7 @@ enum {
 
 /* The JSON form of a field. */
 enum form {
-    FORM_NONE, /* No form in JSON, or no scalar. */
+    FORM_NONE, /* Not a scalar (an ACL, data, elements), or never in JSON. */
     FORM_BOOL,
     FORM_NUMBER,
     FORM_TEXT,
@@ -80,7 +80,7 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_U64] = FORM_EITHER,
 };
 
-/* Turns a scalar into the text of a query parameter, so that one parser checks the limits. */
+/* Turns a scalar into the text of a query parameter, which op_field_parse then checks. */
 static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_MAX],
                         struct slice *ret_text)
 {

@@ -43,9 +43,9 @@ bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
 bool acl_is_sound(struct slice acl);
 
 /* Whether the principal has one of `perms`. Any thread. Also marks identities of the principal
- * (auth.h). The identity to which an entry gives one of `perms` is marked as right. If no entry
- * gives one to the principal, an identity is marked as wrong when the ACL names its user, but not
- * with its password. */
+ * (auth.h). The identity to which an entry gives one of `perms` is marked as right. If the
+ * principal has none of `perms`, its identities with a wrong password are marked as wrong: the ACL
+ * names the user of such an identity, but only with other passwords. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
 /* Returns all rights of the principal. Any thread. Marks identities like acl_allows, except that

@@ -219,9 +219,10 @@ struct op_session_entry {
 struct op_result {
     enum err err;
     const char *detail;      /* Text beyond err_text, constant or in the arena; NULL: none. */
-    uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: the delay of `err`. */
+    uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: default of `err`. */
     /* Zxid of the state that the answer reflects. children, search and sessions may take the lock
-     * several times, each time for another state: the first has `zxid`, the last has `upto`. */
+     * several times, and the state may change in between: then `zxid` is that of the first state
+     * that was read, and `upto` that of the last. */
     zxid_t zxid;
     zxid_t upto; /* 0 for other operations. */
     bool has_stat;

@@ -2,8 +2,8 @@
  * ops.h - THE TABLE of operations: one row each.
  *
  * The row determines the HTTP route, the WebSocket message, decoding and validation of arguments,
- * the forwarded form between replicas and metric labels. A test compares the rows with the written
- * contract. For most operations http/ and ws/ have no code of their own.
+ * the forwarded form between replicas and metric labels. A test compares the rows with the API
+ * contract in openapi/. For most operations http/ and ws/ have no code of their own.
  */
 #ifndef SERVER_OPS_H
 #define SERVER_OPS_H
@@ -84,7 +84,7 @@ enum {
     OP_SECRET_LEN = 36,            /* Characters of a session's secret. */
     OPS_TEXT_MAX = 1 << 20,        /* Bytes of a path or text; path_check has a lower limit. */
     OPS_MULTI_MAX = 10000,         /* A multi with more elements is not decoded. */
-    OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of maxDataBytes. */
+    OPS_DATA_BYTES_MAX = 64 << 20, /* Bytes of decoded data; maxDataBytes is always lower. */
     OPS_TTL_MS_MAX_BITS = 40,      /* Bits in which a TTL is stored. */
     OPS_PATTERN_MAX = 256,         /* Bytes of a pattern for names. */
 };

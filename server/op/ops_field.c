@@ -332,8 +332,8 @@ enum err op_field_parse(const struct op_field *field, struct slice text, struct 
     return err;
 }
 
-/* Checks the path. A sequential name is checked with its ten digits, because the prefix may be
- * empty. */
+/* Checks the path. To a sequential name ten digits are added first: its prefix may be empty, and
+ * path_check refuses a path that ends with a slash. */
 static enum err check_path(const struct op_args *args, const char **ret_why)
 {
     struct buf full;

@@ -17,10 +17,10 @@
 struct overlay_node {
     struct stat_view stat;
     uint64_t owner;   /* Owner as stored: see txn.h. */
-    int64_t age_ms;   /* Start of the TTL, or of the time of an unused container, by the age of the
-                         ensemble: see server/replica/clock.h. */
+    int64_t age_ms;   /* Age of the ensemble (server/replica/clock.h) when the TTL began, or when
+                         the container was created. */
     uint32_t creates; /* Children ever created. */
-    struct blob *acl; /* NULL: open to all; the reference is the state's or the overlay's. */
+    struct blob *acl; /* NULL: open to all. The state or the overlay holds the reference. */
     bool exists;
 };
 

@@ -109,7 +109,7 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
     result->stat = cause->stat;
     result->failed_index = failed;
     for (uint32_t i = 0; i < failed; i++) {
-        op_result_release(&result->results[i]); /* The element is not done after all. */
+        op_result_release(&result->results[i]); /* Drops its answer: no element takes effect. */
     }
     for (uint32_t i = failed + 1; i < args->op_count; i++) {
         result->results[i].err = ERR_RUNTIME_INCONSISTENCY;

@@ -24,9 +24,10 @@ struct prep_limits {
     uint32_t multi_ops_max;
 };
 
-/* How much memory the tree may take: the smallest limit of the voters in step. */
+/* How much memory the tree may take: the smallest of the limits of the leader and of the voters
+ * that are synchronized with it. */
 struct prep_room {
-    uint64_t bytes_max; /* maxTreeBytes, against state_memory_bytes; 0: no bound. */
+    uint64_t bytes_max; /* maxTreeBytes: the bound of prep_memory_bytes; 0: no bound. */
     uint32_t member;    /* Replica that has this limit. */
 };
 

@@ -15,9 +15,9 @@ struct growth_entry {
 };
 
 /* How much memory the requests in flight will add to the state: one number for each transaction
- * that adds memory. A transaction that frees memory counts only once it is applied, in the state's
- * own sum. So the state's sum plus these numbers is never too small. A number is dropped when its
- * transaction is applied, so an error in it does not last. */
+ * that adds memory. A transaction that frees memory has no number: state_memory_bytes becomes
+ * smaller when it is applied. So state_memory_bytes plus these numbers is never too small. A number
+ * is dropped when its transaction is applied, so an error in it does not last. */
 struct growth {
     struct growth_entry *ring; /* Entries by zxid, from `first` on. */
     size_t first;
@@ -68,8 +68,8 @@ enum err prep_refuse_missing(const struct prep_step *step, const struct op_args 
 /* Gets the znode as it will be once all requests in flight are applied. */
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
 
-/* Checks the conditions on version and ETag, in that order. On failure the result is that of
- * prep_refuse_version. */
+/* Checks the conditions on version, czxid, aversion and ETag, in that order. On failure the result
+ * is that of prep_refuse_version. */
 enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
                             const struct overlay_node *node);
 

@@ -202,8 +202,8 @@ static enum err check_kind(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
-/* Checks a path coarsely, as ZooKeeper does: enough to find the parent. A sequential name is not
- * complete yet. */
+/* Checks a path coarsely, as ZooKeeper does: enough to find the parent. The full check follows in
+ * make_path, where a sequential name gets its number. */
 static enum err check_coarse(const struct prep_step *step, struct slice path)
 {
     if (path.len == 0 || path.data[0] != '/' || memchr(path.data, 0, path.len) != NULL ||

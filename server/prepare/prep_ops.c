@@ -179,7 +179,7 @@ static enum err delete_subtree(const struct prep_step *step, const struct op_arg
     return err;
 }
 
-/* Deletes a znode whose parent lets the caller delete its children. */
+/* Deletes a znode. The caller has the right DELETE on the parent of the znode. */
 static enum err delete_child(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;

@@ -43,8 +43,8 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
     /* A caller that deletes by the right of the parent may lack READ on the znode itself. */
     if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
         const struct stat_view *stat = &node->stat;
-        /* This refusal fails the whole multi. A stat that an earlier element of it has changed will
-         * never exist. */
+        /* This refusal fails the whole multi, so the changes of its earlier elements will never be
+         * applied: a stat with such changes is not shown. */
         bool changed =
             stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
 

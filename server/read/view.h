@@ -116,9 +116,9 @@ void view_note_refusal(struct view *view, const struct op_principal *who,
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
 
-/* Sets the source of last contacts (`heard` belongs to the caller, may be NULL), and which sessions
- * a client may see: all (`show_all`), or only its own. The super user may see all sessions. Called
- * before any thread reads. */
+/* Sets the table of the last contact of each session (`heard` belongs to the caller, may be NULL),
+ * and which sessions a client may see: all (`show_all`), or only its own. The super user may see
+ * all sessions. Called before any thread reads. */
 struct heard;
 void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 

@@ -132,7 +132,8 @@ static enum err look_and_list(struct view *view, struct search *search)
     return look.err;
 }
 
-/* Lists the next znodes. False when the top of the search cannot be read, or not any more. */
+/* Lists the next znodes. False when the top of the search cannot be read, either at the start or
+ * after a change between two holds of the lock. */
 static bool take_some(struct view *view, struct search *search)
 {
     enum err err = look_and_list(view, search);
