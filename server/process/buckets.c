@@ -54,8 +54,9 @@ static struct bucket_set *set_of(struct buckets *buckets, uint64_t key)
     return &buckets->sets[(key >> 32) % BUCKETS_SETS];
 }
 
-/* Returns the full time of the bucket for the name. The bucket is the name's own one, else a free
- * one (also set in `ret_free`), else the shared one of the set. */
+/* Returns a pointer to the time at which the name's bucket will be full. The bucket is the name's
+ * own one, else a free one, else the shared one of the set. When it is a free one, `ret_free`
+ * points to it; else `ret_free` is NULL. */
 static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret_free)
 {
     struct bucket_set *set = set_of(buckets, key);

@@ -28,7 +28,7 @@ struct bucket {
 
 struct bucket_set {
     struct bucket ways[BUCKETS_WAYS];
-    uint64_t shared_full_ns; /* Full time of the bucket that all other names of the set share. */
+    uint64_t shared_full_ns; /* Like `full_ns`, of the bucket that all other names share. */
 };
 
 struct buckets {

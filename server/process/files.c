@@ -47,8 +47,8 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                               .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
-    /* The acceptor may hold all seats. Each of three other places may hold half as many
-     * connections: the mailbox of the probe thread, that thread, and the probe port. */
+    /* Connections beyond the limits: the acceptor may hold one for each seat. Three other places
+     * may hold half as many each: the probe thread, its mailbox, and the probe port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
     uint64_t left = 0;
 

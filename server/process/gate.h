@@ -163,9 +163,9 @@ uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who
  * confirmed. Called after each answer. */
 void gate_credentials_seen(struct gate *gate, const struct op_principal *who);
 
-/* Checks a refused write against this replica's own ACLs and marks the identities with wrong
- * passwords. A refusal by a leader on another replica has not marked them here. Called for each
- * answered write, before gate_credentials_seen. */
+/* Checks a refused write against the ACLs in this replica's state and marks the identities with
+ * wrong passwords. If the leader is another replica, it has refused the write but could not mark
+ * them here. Called for each answered write, before gate_credentials_seen. */
 void gate_credentials_refused(struct gate *gate, const struct op_request *request);
 
 /* Counts a failure that only the front end sees: GATE_FAILED_MALFORMED or GATE_FAILED_SESSION. */

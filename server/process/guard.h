@@ -12,11 +12,11 @@
  * passes nevertheless if an ACL, or superDigest, recently confirmed it from that address.
  *
  * All failures of an address count together as well: it has GUARD_ADDRESS_FAILURES tokens, one of
- * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, a user of that address that has
- * not failed recently must wait: its password is not evaluated, so the user takes no place in the
- * table of users. Otherwise made-up names would fill that table. A user without a place there is
- * limited by its address alone. No address is slowed because of other addresses: when the table of
- * addresses is full, those with the smallest debt are forgotten.
+ * which comes back every GUARD_ADDRESS_AGAIN_MS. Without a token, also the users of that address
+ * whose passwords have not failed recently must wait: their passwords are not evaluated, so these
+ * users take no place in the table of users. Otherwise made-up names would fill that table. A user
+ * without a place there is limited by its address alone. No address is slowed because of other
+ * addresses: when the table of addresses is full, those with the smallest debt are forgotten.
  *
  * Confirmed identities are kept in a table of fixed size. A client can write an ACL that confirms
  * any identity. So an identity that an ACL has confirmed never takes the place of an identity that

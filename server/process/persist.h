@@ -31,8 +31,8 @@ struct persist_batch {
     size_t cap;
 };
 
-/* Completions of durable operations. A completion also covers all earlier operations, so only the
- * operations with a result and the last durable operation have one. */
+/* Completions of durable operations. A completion also covers all earlier operations. So there is
+ * one completion for each operation that has a result, and one for the last durable operation. */
 struct persist_dones {
     struct zab_ev_persisted *items;
     size_t count;

@@ -24,7 +24,8 @@ struct rebuild {
     struct state_changes changes; /* Changes of the last record; not used. */
 };
 
-/* Formats the directory, under the fresh incarnation of the caller. */
+/* Formats the directory. The identity gets the incarnation that the caller has set in options->zab,
+ * a fresh random number. */
 static enum err format(struct store *store, bool bootstrapping, struct replica_options *options,
                        struct store_identity *identity)
 {
@@ -106,9 +107,9 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     } else {
         err = load(store, &info, &config, &state);
     }
-    /* Since the request, another snapshot, newer or older, may have replaced that of `start`, or
-     * none may be left. The event reports what was loaded, and the protocol decides whether to use
-     * it. */
+    /* Since the protocol issued ZAB_FX_RESTORE, another snapshot, newer or older, may have replaced
+     * that of `start`, or none may be left. The event reports what was loaded, and the protocol
+     * decides whether to use it. */
     *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
                                     .restored = {.err = err,
                                                  .start = info.start,

@@ -117,7 +117,7 @@ struct core_peer {
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why the peer's handshakes fail; "": they do not. */
     uint64_t refusal_logged_ms;       /* Time of the last log line; 0: none. */
-    char duplicate[PEER_REFUSED_MAX]; /* Last report of a second process with its id. */
+    char duplicate[PEER_REFUSED_MAX]; /* Last report that a second process claims its id. */
     uint64_t duplicate_ms;            /* Time of that report. */
     uint64_t duplicate_logged_ms;     /* Time of the last log line; 0: none. */
 };

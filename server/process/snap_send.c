@@ -86,7 +86,8 @@ static enum err slot_open(struct snap_send *send, struct snap_send_slot *slot)
     return err;
 }
 
-/* True when the peer has the first bytes of this file; `id` is a hash of all bytes of the file. */
+/* True when the bytes that the peer has are the first bytes of this file. An equal `id` proves
+ * this, because the id of a file is a hash of all its bytes. */
 static bool is_same(const struct snap_send_slot *slot, const struct snap_piece *piece)
 {
     ASSERT(slot->reader);

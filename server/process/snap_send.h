@@ -69,8 +69,8 @@ struct snap_piece {
     struct store_snap_info info; /* Out: the file. */
 };
 
-/* Begins a transfer, perhaps again. Keeps the open snapshot when the peer has a part of it, or when
- * it is the newest one and its check has not ended. Otherwise opens the newest snapshot.
+/* Begins a transfer, or begins it again. Keeps the open snapshot when the peer has a part of it, or
+ * when it is the newest one and its check has not ended. Otherwise opens the newest snapshot.
  * ERR_MISSING: there is no snapshot. */
 enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece, uint64_t now_ms);
 

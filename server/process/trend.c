@@ -82,8 +82,8 @@ static void advance(struct ring *ring, uint64_t slot)
     ring->last = slot;
 }
 
-/* Follows a change of the wall clock. The two clocks tick at different moments, so a difference of
- * one second is no change. */
+/* Follows a change of the wall clock. The seconds of the wall clock and of the monotonic clock
+ * begin at different moments, so a difference of one second is no change. */
 static void keep_time(struct ring *ring, int64_t zero_s)
 {
     int64_t off_s = zero_s - ring->zero_s;

@@ -94,8 +94,8 @@ static bool is_near(int64_t a, int64_t b)
     return a - b <= STEADY_JUMP_MS && b - a <= STEADY_JUMP_MS;
 }
 
-/* Whether the clock agrees with the value in use, or has been stable near another value for long
- * enough. */
+/* Whether to use the wall clock as it is: `ahead_ms`, its difference from the monotonic clock, has
+ * not jumped, or has been stable for STEADY_SETTLE_MS since it jumped. */
 static bool is_believed(const struct steady *steady, uint64_t now_ms, int64_t ahead_ms)
 {
     if (!steady->known || is_near(ahead_ms, steady->ahead_ms) || MUTANT(55)) {

@@ -1,5 +1,5 @@
-/* clock.h - the two times of a transaction: its age, which grows only while a leader leads, and its
- * stamp, which is a wall clock time. Pure functions; core thread. */
+/* clock.h - the two times that a transaction carries: the age of the ensemble, which grows only
+ * while a leader leads, and a stamp, which is a wall clock time. Pure functions; core thread. */
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
 
@@ -24,16 +24,21 @@
  * continued from a lower age. Time without a leader does not count.
  */
 enum {
-    AGE_LATE_MS = 5000 /* The heartbeat whose age became `line_ms` may have been this late. */
+    /* How late the first heartbeat of a leader may arrive. The bound on the ages in later
+     * heartbeats allows for this delay (see line_ms). */
+    AGE_LATE_MS = 5000
 };
 
 struct age {
     int64_t seen_ms;  /* Highest age of the transactions and admissions that this replica has. */
     int64_t heard_ms; /* Age from heartbeats of the leader of `epoch`; 0: none. */
-    int64_t line_ms;  /* Bound on a heartbeat's age: line_ms + AGE_LATE_MS + time since line_at. */
-    uint64_t line_at; /* Monotonic time of this replica. */
-    uint32_t epoch;   /* The current epoch. */
-    bool own;         /* This replica is elected to lead `epoch` or the next epoch. */
+    /* The ensemble's age at the monotonic time `line_at`: from the first heartbeat of `epoch`, from
+     * a higher `seen_ms`, or as counted when this replica stopped leading. An age in a heartbeat
+     * counts only up to line_ms + AGE_LATE_MS + time since line_at. */
+    int64_t line_ms;
+    uint64_t line_at;
+    uint32_t epoch; /* The current epoch. */
+    bool own;       /* This replica is elected to lead `epoch` or the next epoch. */
     bool runs; /* This replica leads: the age was `base_ms` at `since_ms`, and counts from there. */
     int64_t base_ms;
     uint64_t since_ms; /* Monotonic. */
@@ -63,9 +68,9 @@ int64_t age_now(const struct age *age, uint64_t now_ms);
  * of a majority of voters have reached, and its own clock only within STAMP_SLACK_MS of that time.
  * Heartbeats carry the clocks. When clocks are set back by less than STAMP_HOLD_MS, stamps stand
  * still until the clocks have caught up. When stamps are ahead by more, the clocks of a majority
- * were wrong and have been set right, and stamps step back once. A late heartbeat does not cause a
- * step back, because its largest possible delay is known. Only people read stamps, so a step back
- * does no harm.
+ * were wrong and have been set right, and stamps step back once. A late heartbeat makes a clock
+ * seem to be behind, but causes no step back: its largest possible delay is known and is allowed
+ * for. Only people read stamps, so a step back does no harm.
  */
 #define STAMP_MAX_MS TXN_STAMP_MAX_MS
 
@@ -80,7 +85,7 @@ enum {
  * reveals jumps. */
 struct steady {
     bool known;
-    int64_t ahead_ms; /* Wall clock minus monotonic clock; the value in use. */
+    int64_t ahead_ms; /* Wall clock minus monotonic clock, as steady_read uses it. */
     bool jumped;
     int64_t jump_ahead_ms; /* The same difference after the jump. */
     uint64_t jump_ms;      /* Monotonic time of the jump. */

@@ -34,31 +34,37 @@ enum heartbeat_flag {
     HEARTBEAT_DRAINING = 1U << 2,
 };
 
-/* The part that the host of a replica provides. */
+/* The part that the host provides: the process, or the simulator, that runs the replica. */
 struct heartbeat_host {
-    uint64_t up_ms;       /* Time since the start of the process. */
-    uint32_t sync_p50_us; /* p50 of log syncs in the last 10 s with syncs; 0: none yet. */
-    uint32_t sync_p99_us; /* p99 of the same syncs; 0: none yet. */
+    uint64_t up_ms; /* Time since the start of the process. */
+
+    /* p50 and p99 latency of the log's syncs, in the latest interval of 10 s that had syncs; 0:
+     * there was no sync yet. */
+    uint32_t sync_p50_us;
+    uint32_t sync_p99_us;
     bool disk_low;
     char version[HEARTBEAT_VERSION_MAX];
 };
 
 struct heartbeat {
     uint32_t id;
-    uint64_t at_ms; /* When it was made, by the monotonic clock of the replica that stores it. */
+    uint64_t at_ms; /* When it was made, by the monotonic clock of the replica that stores it.
+                       Leaves out the time in transit, so it may be too late by up to `late_ms`. */
     enum replica_role role;
     uint32_t flags;   /* Bits of enum heartbeat_flag. */
     uint32_t epoch;   /* Current epoch. */
     zxid_t zxid;      /* Applied zxid. */
     uint32_t lag_ms;  /* Time since the last contact with a leader with a quorum. */
-    uint64_t role_ms; /* Time since the replica has this role. */
+    uint64_t role_ms; /* How long the replica has had this role. */
     int64_t wall_ms;  /* The replica's wall clock; 0: not known. */
-    uint64_t made_ms; /* When it was made, by its replica's monotonic clock; others echo this. */
-    uint32_t late_ms; /* The heartbeat was made at most this many ms before `at_ms`. */
+    uint64_t made_ms; /* When it was made, by the monotonic clock of the replica that made it. Other
+                         replicas send this value back unchanged. */
+    uint32_t late_ms; /* Longest time for which it can have been in transit; see `at_ms`. */
     int64_t age_ms;   /* Age of the ensemble, as the replica knows it. */
 
-    /* maxTreeBytes of the replica (0: none). A leader adds the limit in force (0: none), and the
-     * replica with that limit. See heartbeats_note_room. */
+    /* tree_bytes_max: maxTreeBytes of the replica. room_bytes_max and room_member, set by a leader
+     * only: the limit that the leader applies, and the replica whose maxTreeBytes this limit is
+     * (heartbeats_note_room). 0: none. */
     uint64_t tree_bytes_max;
     uint64_t room_bytes_max;
     uint32_t room_member;

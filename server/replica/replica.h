@@ -26,14 +26,14 @@ struct replica_options {
     uint32_t requests_max;           /* Requests in flight. */
     uint64_t forward_bytes_max;      /* Leader: bytes of waiting requests of all learners. */
     uint64_t forward_peer_bytes_max; /* Leader: bytes of waiting requests of one learner. */
-    uint64_t forward_out_bytes_max;  /* Learner: bytes of requests at the leader; others wait. */
+    uint64_t forward_out_bytes_max;  /* Learner: bytes in stage FORWARDED; other writes wait. */
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Bytes of records between two snapshots, about. */
     uint32_t reap_every_ms;          /* Leader: time between two scans for due work. */
     uint32_t keep_age_ms;  /* Idle time until a leader logs the age; new leader: 10 s at most. */
-    struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct view *view;     /* Holds the recovered state; may still be empty. */
     struct window *window; /* Takes the changes for watches; NULL: there are no watches. */
-    struct touch_set *touched;   /* Sessions active at this replica; NULL: none ever. */
+    struct touch_set *touched;   /* Sessions active at this replica; NULL: none are reported. */
     struct heard *heard;         /* Takes the last contact of each session; NULL: not kept. */
     uint64_t records_since_snap; /* Records in the log after the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
@@ -105,8 +105,7 @@ struct replica_status {
     int64_t clock_ahead_ms; /* This replica's wall clock minus that of a majority of voters. */
     bool clock_known;       /* Enough clocks are known for `clock_ahead_ms`. */
     bool draining;
-    bool readable; /* The state is whole and not quarantined; only staleness may forbid local
-                      reads. */
+    bool readable; /* Local reads are allowed (README.md), unless the state is too old. */
 };
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);

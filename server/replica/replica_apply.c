@@ -91,7 +91,8 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     return make_set(replica, rec, &replica->tree.changes);
 }
 
-/* Returns the change of the znode that shows the configuration; NULL if it shows a newer one. */
+/* Returns the change of the znode STATE_CONFIG_PATH, which shows the configuration; NULL if that
+ * znode already shows a newer configuration than that of `rec`. */
 static struct change_set *config_set(const struct replica *replica, const struct state *state,
                                      struct logrec *rec)
 {
@@ -127,8 +128,8 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
     return config_set(replica, state, rec);
 }
 
-/* Checks that the state has the sender's digest when the log reaches the end of a received
- * snapshot. */
+/* Once the log is applied up to the end of a received snapshot, checks that the state has the
+ * digest that the snapshot names for its end. */
 static void check_end(struct replica *replica, const struct state *state)
 {
     if (replica->tree.end_unchecked && replica->tree.applied == replica->tree.fuzzy_end) {

@@ -99,10 +99,11 @@ void fifo_note_done(struct replica *replica, const struct op_request *request)
 
 /*
  * Whether a later write of the FIFO was done. In that case the leader received this write before
- * the later one and refused it, and the refusal was lost with the leader. If this write were done
- * now, it would take effect after the later write: a client that deleted a znode and created it
- * again would lose the new znode. Also true after a snapshot has replaced the state, because then
- * it is unknown whether a later write was done.
+ * the later one. The leader must have refused this write, because otherwise it would have been done
+ * before the later one; and the refusal was lost with the leader. If this write were done now, it
+ * would take effect after the later write: a client that deleted a znode and created it again would
+ * lose the new znode. Also true after a snapshot has replaced the state, because then it is unknown
+ * whether a later write was done.
  */
 bool fifo_is_overtaken(const struct replica *replica, const struct op_request *request)
 {

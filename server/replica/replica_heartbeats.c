@@ -48,7 +48,7 @@ static uint32_t late_of(const struct replica *replica, const struct heartbeat *h
     }
     ASSERT(echo->at_ms <= replica->now_ms);
     uint64_t passed_ms = replica->now_ms - echo->made_ms;
-    uint64_t kept_ms = replica->now_ms - echo->at_ms; /* Age of the status at the sender. */
+    uint64_t kept_ms = replica->now_ms - echo->at_ms; /* How long the sender has had it. */
     uint64_t late_ms = passed_ms > kept_ms ? passed_ms - kept_ms : 0;
 
     return (uint32_t)min_u64(late_ms, HEARTBEAT_LATE_UNKNOWN);

@@ -47,7 +47,7 @@ enum request_stage {
 
 /* The requests of one connection, linked by op_request.fifo_node. */
 struct fifo {
-    uint64_t done;      /* The newest write that was done, or may have been done. */
+    uint64_t done;      /* Number of the newest write that was, or may have been, done. */
     struct list writes; /* Unanswered writes, in order of arrival. */
     struct list reads;  /* Reads in REQUEST_BLOCKED, in order of arrival. */
 };
@@ -110,12 +110,13 @@ struct replica_learners {
 /* replica_apply.c: the applied zxid of the tree, and whether the tree may be read. */
 struct replica_tree {
     zxid_t applied;
-    zxid_t fuzzy_end;    /* Effects up to this zxid may be in the state already. */
-    bool end_unchecked;  /* `end_digest` is still to be compared, at `fuzzy_end`. */
+    zxid_t fuzzy_end;    /* The state may hold effects after `applied`, up to this zxid. */
+    bool end_unchecked;  /* At `fuzzy_end` the state is still to be checked against `end_digest`. */
     uint64_t end_digest; /* Digest that the state must have at the snapshot's end. */
     bool diverged;       /* The digest is not `end_digest`: no answer may come from this state. */
-    uint64_t lost_seq;   /* A snapshot replaced the state: deliveries do not tell the outcome of
-                            requests up to this number. */
+    uint64_t lost_seq;   /* Number of the last request before a snapshot replaced the state. Up to
+                            this number, the outcome of an unanswered write is unknown: if the
+                            snapshot contains its effects, its record is not delivered. */
     uint32_t loading;    /* States that the host has still to put in place (ZAB_FX_RESTORE). */
     bool readable;       /* The replica has served since the state was loaded. */
     bool window_broken;  /* The window is suspended: another state is being loaded or is not
@@ -130,7 +131,7 @@ struct replica_clock {
     struct steady steady;   /* The own wall clock, if this replica is the only voter. */
     struct reached reached; /* Time of a majority's clocks at `compared_ms`. */
     uint64_t compared_ms;   /* Monotonic time of the last comparison. */
-    uint64_t awake_ms;      /* Time since which this process has not paused. */
+    uint64_t awake_ms;      /* End of the last pause of this process; without a pause, its start. */
 };
 
 /* replica_sessions.c */
@@ -195,8 +196,8 @@ struct replica {
     } drain;
 
     struct {
-        zxid_t low_since; /* First zxid prepared since the voters whose disks are not nearly full
-                             are no quorum; 0: none. */
+        zxid_t low_since; /* First zxid prepared while the disks of so many voters are nearly full
+                             that the other voters are no quorum; 0: they are a quorum. */
         uint64_t reap_ms; /* Time of the next scan for due work. */
     } leader;
 

@@ -195,8 +195,9 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
     }
 }
 
-/* Whether the requests at the leader, with this one, fit the connection's queue and this replica's
- * share of the leader's memory. One request alone always fits. */
+/* Whether this request fits the connection's queue and this replica's share of the leader's memory,
+ * together with the requests that were sent to the leader and are not answered. One request alone
+ * always fits. */
 static bool may_forward(const struct replica *replica, const struct op_request *request)
 {
     return replica->requests.forwarded_bytes == 0 ||

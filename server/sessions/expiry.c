@@ -15,7 +15,8 @@ struct entry {
     struct list node; /* In a slot, `swept` or `due`; in no list once the expiry is proposed. */
     uint64_t id;
     uint64_t deadline_ms;
-    uint64_t losses; /* Bit i: losing members[i] has extended the deadline since the last touch. */
+    /* Bit i: since the last touch, the loss of members[i] has extended the deadline (lose). */
+    uint64_t losses;
     uint32_t timeout_ms;
     bool proposed;
 };
@@ -107,8 +108,8 @@ static void extend(const struct expiry *expiry, struct entry *entry)
     entry->deadline_ms = expiry->clock_ms + entry->timeout_ms + expiry->report_ms;
 }
 
-/* Puts the entry into the slot after its deadline, or into the last slot if the deadline is beyond
- * the wheel. */
+/* Puts the entry into the first slot that is swept after its deadline has passed. If the wheel does
+ * not reach so far, puts it into the last slot of the wheel. */
 static void put_in_wheel(struct expiry *expiry, struct entry *entry)
 {
     uint64_t slot = entry->deadline_ms / expiry->report_ms + 1;
@@ -349,8 +350,8 @@ void expiry_renewed(struct expiry *expiry)
 
 /* ---- Expired sessions. ---- */
 
-/* Sweeps the slots up to the present: moves each entry to `due` or, if its deadline has not passed,
- * to the slot of this deadline. */
+/* Sweeps the slots up to the present: moves each entry whose deadline has passed to `due`, and puts
+ * the others back into the wheel by their present deadlines (put_in_wheel). */
 static void sweep(struct expiry *expiry)
 {
     uint64_t present = expiry->clock_ms / expiry->report_ms;
