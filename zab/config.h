@@ -32,7 +32,7 @@ struct zab_member {
 struct zab_config {
     zxid_t version; /* zxid of the CONFIG record; 0: the first configuration of a cluster. */
     uint8_t cluster[ZAB_CLUSTER_LEN];
-    uint64_t history; /* Random id of this history of the data. */
+    uint64_t history; /* Random id of the data's history; 'zabra recover' makes a new one. */
     uint32_t count;
     struct zab_member members[ZAB_MEMBERS_MAX]; /* Ascending by id. */
 };

@@ -133,7 +133,7 @@ static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_
 }
 
 /* Compares the known digests of all peers. A peer's digest may arrive before this replica has
- * applied the log up to that zxid; a later call compares it. */
+ * applied the log up to the digest's zxid; then a later call compares the two digests. */
 void digest_compare(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);

@@ -110,7 +110,7 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
 
 /* Whether a vote for `id` makes sense. A peer must be connected. If `id` is this replica, its disk
  * must be a voter's disk: another disk may have been admitted in its place while this replica was
- * away, which this replica may learn only after its vote. */
+ * away. This replica may learn that when it has voted for itself already. */
 static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);

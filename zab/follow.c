@@ -95,9 +95,10 @@ static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
     ASSERT(msg->base <= trail->last);
 }
 
-/* Outlines the log that the leader's stream may continue: the staged log if the file of a snapshot
- * is complete here, else this replica's own log (in quarantine: no log). All records up to the
- * snapshot's end are committed, and the staged log ends before it. So each leader has the records
+/* Outlines the log that the leader's stream may continue: this replica's own log (in quarantine: no
+ * log) or, if the whole file of a snapshot is here, the staged log: the records received after the
+ * snapshot's start. A staged log that reaches the snapshot's end is installed at once, so this one
+ * ends earlier. All records up to the snapshot's end are committed. So each leader has the records
  * of the staged log, or has purged them. */
 static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoch *msg)
 {
@@ -247,8 +248,9 @@ static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
     send_pong(zab, ping->round);
 }
 
-/* Sends a PONG at once, without a PING, when the disk is nearly full or has space again: before the
- * next PING the free part of the log segment could be used up. */
+/* Sends a PONG at once, without a PING, when the disk is nearly full or has space again. The
+ * records that come before the next PING could fill the log segment, and a nearly full disk may
+ * have no room for another segment. */
 void follow_tell_space(struct zab *zab)
 {
     if (is_learner(zab) && zab->follow.phase > FOLLOW_CEPOCH) {

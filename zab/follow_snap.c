@@ -3,10 +3,10 @@
  * snapshot is received.
  *
  * The snapshot comes with the log that makes its state consistent, (start, end]. Both are staged,
- * and one switch on disk (SNAP_INSTALL) puts both in place. Until the switch the old log stands, in
- * memory too. The staged data outlasts the dialogue. A leader that has the same snapshot file can
- * continue an incomplete file. If the file is whole, any leader whose log reaches back to the end
- * of the staged log can continue that log.
+ * that is kept beside the old ones, until one switch on disk (SNAP_INSTALL) puts both in place.
+ * Until the switch the old log is used, in memory too. The staged data outlasts the dialogue. A
+ * leader that has the same snapshot file can continue an incomplete file. If the file is whole, any
+ * leader whose log reaches back to the end of the staged log can continue that log.
  */
 #include "zab/zab_int.h"
 
@@ -304,8 +304,8 @@ static void halt_without_state(struct zab *zab)
                                      .zxid = zab->restore.start});
 }
 
-/* Handles the completion of the switch on disk, in any role: puts the new log in place and requests
- * its state. */
+/* Handles the completion of the switch on disk, in any role: puts the new log in place and has the
+ * host load the state. */
 void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;

@@ -77,7 +77,7 @@ void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
         follow_snap_continue(zab, sync->common);
         return;
     }
-    follow_snap_forget(zab); /* From now on records belong to this replica's own log. */
+    follow_snap_forget(zab); /* This replica's log grows now: it keeps no partial snapshot. */
     if (zab->quarantined) {
         begin_refill(zab, sync->common);
     } else if (!trail_has(&zab->trail, sync->common)) {

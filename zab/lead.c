@@ -312,9 +312,10 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->range_count = msg->range_count;
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
-    /* A learner that had promised this epoch before this dialogue may cut back its log without a
-     * new promise. A log that ends in an earlier epoch may become shorter in this way. So its last
-     * zxid is not noted, because the shorter log would later look like a rollback. */
+    /* SYNC may cut back a log that ends in an earlier epoch. If the learner had promised this epoch
+     * before this dialogue, its promise stays the same, and a shorter log with the same promise
+     * would later look like a rollback (admit_is_rolled_back). So in this case the last zxid is not
+     * noted. */
     if (learner->counted &&
         (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->last);

@@ -23,8 +23,8 @@ static void refill_goes(struct zab *zab, uint64_t bytes)
                               bytes * 1000000 / zab->limits.refill_rate;
 }
 
-/* Notes the shortest round trip. Heartbeats wait behind chunks, so longer round trips include time
- * in a queue. */
+/* Notes the shortest round trip, from NEWEPOCH to ACKEPOCH or from PING to PONG. A PING waits in
+ * the connection's queue behind snapshot chunks, so a longer round trip includes this wait. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms)
 {
     uint64_t trip_ms = zab->now_ms - since_ms;
@@ -170,7 +170,8 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_s
 
     ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     if (piece->is_last) {
-        /* A CONFIG record from before the snapshot's start is not among the records that follow. */
+        /* Sends the committed configuration: if its CONFIG record is from before the snapshot's
+         * start, that record is not among the records that follow. */
         config_tell(zab, peer, 0);
     }
     tell_learner(zab, peer, (struct zab_msg){.type = ZAB_SNAP_CHUNK, .snap_chunk = chunk});
@@ -219,7 +220,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *pie
         fx_disconnect(zab, peer->id);
         return;
     }
-    /* Pieces of two snapshots make no snapshot: the newest snapshot may have changed meanwhile. */
+    /* The host may have read the piece from a newer snapshot, which does not continue this one. */
     if (piece->err != ERR_OK || piece->offset != learner->snap.offset ||
         piece->start != learner->snap.start) {
         fx_disconnect(zab, peer->id);

@@ -101,8 +101,8 @@ struct zab_msg_newepoch {
 struct zab_msg_ackepoch {
     zxid_t last;         /* Last zxid of the learner's own log; 0: its log is damaged. */
     uint64_t last_chain; /* Chain value at `last`. */
-    /* The outlined log holds the records after `base`. It is the learner's own log, or the log of a
-     * snapshot that has arrived. */
+    /* The outlined log holds the records after `base`. It is the learner's own log or, if the whole
+     * file of a snapshot has arrived, the records received after the snapshot's start. */
     zxid_t base;
     struct epoch_range *ranges; /* Owned by the message's owner. */
     uint32_t range_count;       /* Number of `ranges`. */

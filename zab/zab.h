@@ -33,7 +33,7 @@ struct zab_limits {
     uint32_t counter_max;     /* Counter at which the leader starts a new epoch. */
     uint32_t admit_absent_ms; /* A new disk is admitted once the old one was away this long. */
     uint32_t admit_again_ms;  /* Minimum time between two admissions to one seat. */
-    uint32_t stamp_every;     /* Records between two STAMP records (durable watermarks). */
+    uint32_t stamp_every;     /* Records from one STAMP (the voters' durable zxids) to the next. */
     uint32_t chunk_bytes;     /* Bytes of a snapshot chunk, at most ZAB_CHUNK_BYTES_MAX. */
     uint64_t refill_rate;     /* Bytes of snapshots per second that a broadcasting leader reads and
                                  sends to all learners together; 0: no limit. */
@@ -42,8 +42,8 @@ struct zab_limits {
 void zab_limits_default(struct zab_limits *limits);
 
 /* Bytes that a connection's queue must hold besides window_bytes_max: snapshot chunks, headers,
- * messages that the window does not count, and one record. The window takes a record of any length
- * while it has less than window_bytes_max, so this record may exceed the limit. */
+ * messages that the window does not count, and one record: the window exceeds its limit by up to
+ * one record, because a record of any length is sent while the window holds less than the limit. */
 #define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
 
 /* Limits window_bytes_max so that the window and ZAB_QUEUE_RESERVE fit a queue of `queue_bytes`
@@ -93,10 +93,11 @@ enum zab_event_type {
     ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
     ZAB_EV_FETCHED,      /* Answer to ZAB_FX_FETCH. */
     ZAB_EV_SNAP_FETCHED, /* Answer to ZAB_FX_SNAP_FETCH. */
-    ZAB_EV_RESTORED, /* Answer to ZAB_FX_RESTORE, in the order of the requests: the host has loaded
-                        the state at the newest snapshot's start, or failed (`err`). */
-    ZAB_EV_SPACE,    /* The disk has become nearly full, or has space again. */
-    ZAB_EV_RESIGN,   /* Hand leadership over and do not lead again, or cancel that request. */
+    /* Answer to ZAB_FX_RESTORE: the host has loaded the state at the newest snapshot's start, or
+     * failed (`err`). Answers come in the order of the requests. */
+    ZAB_EV_RESTORED,
+    ZAB_EV_SPACE,       /* The disk has become nearly full, or has space again. */
+    ZAB_EV_RESIGN,      /* Hand leadership over and do not lead again, or cancel that request. */
     ZAB_EV_STORED_SNAP, /* A snapshot that this replica has taken is durable. */
     ZAB_EV_PURGED,      /* The log was purged, without a new snapshot. */
 };
@@ -153,8 +154,8 @@ struct zab_ev_stored_snap {
 struct zab_event {
     enum zab_event_type type;
     uint64_t now_ms; /* Monotonic. */
-    /* Age of the ensemble now: the time for which leaders have led. Never decreases while this
-     * replica leads. */
+    /* Age of the ensemble now: the total time during which it has had a leader. Never decreases
+     * while this replica leads. */
     uint64_t age_ms;
     uint32_t peer; /* Set in PEER_UP, PEER_DOWN and RECV. */
 
@@ -355,7 +356,7 @@ struct zab_effects {
 };
 
 void zab_effects_init(struct zab_effects *effects);
-void zab_effects_clear(struct zab_effects *effects); /* Leaves all references to the host. */
+void zab_effects_clear(struct zab_effects *effects); /* Drops no references: the host owns them. */
 void zab_effects_release(struct zab_effects *effects);
 
 /* ---- The core. ----
@@ -397,8 +398,8 @@ enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effe
  * can start. ERR_THROTTLED: too many requests wait for a round. */
 enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effects);
 
-/* Sends a client's request to the leader (learner in step only). The answer is the delivery of the
- * transaction, or REFUSED. */
+/* Sends a client's request to the leader (only as a learner that has received UPTODATE). The answer
+ * is the delivery of the transaction, or REFUSED. */
 enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects);
 

@@ -19,7 +19,7 @@
 enum {
     EPOCH_JUMP_MAX = 1000000, /* Epochs; a promise further ahead is refused with an alarm. */
     FINALIZE_MS = 50,         /* Election: wait this long for a better vote once a quorum agrees. */
-    REDISCOVER_MS = 10000,    /* Minimum time between elections because of a learner's promise. */
+    REDISCOVER_MS = 10000,    /* Minimum time between elections caused by higher promises. */
     DELIVER_MAX = 2048,       /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Bytes requested in one ZAB_FX_FETCH. */
     SNAP_WINDOW = 16,           /* Largest window: chunks sent and not durable at the learner. */
@@ -35,12 +35,12 @@ enum {
     CONFIRMS_MAX = 65536,     /* Requests waiting for a quorum round. */
     RESIGN_TICKS = 3,         /* A leader that resigned is not a candidate for this long. */
     DISCOVERY_TICKS = 2, /* Maximum wait for a quorum of CEPOCH or ACKEPOCH, or for NEWEPOCH. */
-    INBOX_MAX = 65536,   /* Messages kept in FOLLOW_CUT: truncation, reset or install. */
+    INBOX_MAX = 65536,   /* Messages kept while the log is cut back or replaced (FOLLOW_CUT). */
     PENDING_CHANGES_MAX = 64, /* Changes on their way to the disk, except appends and chunks. */
 };
 
-/* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper once did with
- * currentEpoch. This bit in the promise's leader marks such an epoch. */
+/* Mutant 1 (a bug that only tests turn on): the epoch is written before its records, as ZooKeeper
+ * once did with currentEpoch. This bit in the promise's leader marks such an epoch. */
 #define MUTANT_EPOCH_WRITTEN UINT32_C(0x80000000)
 
 struct vote {
@@ -222,8 +222,8 @@ enum follow_phase {   /* In the order in which a learner goes through them. */
 struct partial {
     uint64_t id; /* 0: none. */
     uint64_t offset;
-    bool is_whole; /* The whole file is here; `follow.staged` is the received part of its log. */
-    zxid_t end;    /* If whole: the snapshot's end, which the staged log does not reach yet. */
+    bool is_whole; /* The whole file is here; the staged log (`follow.staged`) is incomplete. */
+    zxid_t end;    /* If whole: the snapshot's end, which the staged log must still reach. */
     bool has_config;
     struct zab_config config; /* If `has_config`: the newest configuration in the staged log. */
 };
@@ -257,12 +257,12 @@ struct following {
     uint32_t dialogue;
     uint32_t epoch;
     uint64_t heard_ms;  /* When the last message of this dialogue came. */
-    zxid_t ping_commit; /* Commit of the last PING: a fresh state has applied it by the next one. */
+    zxid_t ping_commit; /* Commit of the last PING; at the next one a fresh state has applied it. */
     uint64_t resend_ms; /* FOLLOW_CEPOCH: when to send the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Token of the change that the phase waits for. */
     bool counted;        /* This replica's ACKEPOCH counts for the quorum. */
-    bool wait_state;     /* FOLLOW_CUT: after the disk the phase waits for the state, too. */
+    bool wait_state;     /* FOLLOW_CUT: after the disk change the host must also load the state. */
     bool release_sent;   /* The quarantine mark is being cleared. */
     zxid_t target;       /* Last zxid of the leader's log when synchronisation began. */
     zxid_t acked;        /* Last zxid acknowledged. */
@@ -274,7 +274,7 @@ struct following {
     } chunks[SNAP_WINDOW * 2];
 
     uint32_t chunk_count;
-    struct trail staged; /* Log that belongs to the snapshot, until the install is done. */
+    struct trail staged; /* Records after the snapshot's start, until the install is done. */
     bool staged_used;
     bool installing;
     bool newleader_seen; /* The NEWLEADER record is in the staged log. */
@@ -312,7 +312,7 @@ struct promise {
     uint32_t leader;
 };
 
-/* How far the host has applied the log, with the effects of this step. */
+/* How far the host has applied the log once it has carried out this step's effects. */
 struct delivery {
     zxid_t last;
     uint64_t chain;       /* Chain value at `last`. */
@@ -464,7 +464,7 @@ struct peer *peer_find(struct zab *zab, uint32_t id);
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);
 void log_outline_cut(struct zab *zab, zxid_t zxid);
-void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched); /* For delivery. */
+void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched); /* Delivers them. */
 void commit_to(struct zab *zab, zxid_t zxid);
 bool may_deliver(const struct zab *zab);
 void deliver(struct zab *zab);

@@ -140,8 +140,8 @@ static uint64_t ask_at_ms(const struct conn *claim)
 
 /* Asks whether the older process lives. This is done after a pause: if the network has delayed the
  * HELLO, its sender may have ended, and then the claim's connection closes during the pause. The
- * deadline counts from the questions, so that a pause of this process does not shorten the time to
- * answer. */
+ * deadline counts from the questions: even if this process was suspended before it asked, the older
+ * process has the whole time to answer. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;

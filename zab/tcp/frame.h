@@ -54,7 +54,8 @@ uint32_t frame_payload_crc(struct slice payload, uint32_t number);
  * probe.c, rival.c).
  *
  *   SEEN     every process that the sender is connected with, by id and start
- *   PROBE    does the process of that id and start live? `text`: address of the other claimant
+ *   PROBE    does the process of that id and start live? `text`: address of another process with
+ *            that id
  *   ALIVE    the answer; from another replica `text` is the address of the process
  *   REFUSED  the sender hangs up; `text` says why
  */

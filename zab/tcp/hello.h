@@ -39,7 +39,7 @@ struct hello {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     bool bootstrapping;
-    uint64_t history; /* History of the data; 0: none. */
+    uint64_t history; /* Id of the data's history (zab/config.h); 0: none. */
     uint64_t start;   /* Start number of the process: see tcp_options. */
     char advertise[HELLO_ADVERTISE_MAX + 1];
     char refusal[HELLO_REFUSAL_MAX + 1]; /* Why the acceptor hangs up next; "": it does not. */

@@ -167,7 +167,8 @@ void tcp_established(struct conn *conn)
     }
     link->up = conn;
     forget(tcp, link);
-    link->looked_ms = conn->up_since_ms; /* Makes rival_tick compare each SEEN that came before. */
+    /* Makes rival_tick compare this process with each SEEN that came before the connection. */
+    link->looked_ms = conn->up_since_ms;
     link->refusal[0] = '\0';
     link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,

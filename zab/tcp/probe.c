@@ -6,10 +6,10 @@
  * A question is open for `probe_ms` on the connection that carried it. An ALIVE that comes later,
  * over another connection, about another process or without a question is ignored: it may be older
  * than the claim. Per connection, process and `probe_ms` one question is asked, with one exception.
- * A question that has been open for longer than the pause of a claim (an eighth of `probe_ms`) ends
- * before the deadline of a claim that asks now. If this claim needs the answer, here or at a
- * replica that sends a PROBE to this one, the question is sent again, and so stays open until that
- * deadline.
+ * The deadline of a claim that asks now is seven eighths of `probe_ms` ahead. A question that has
+ * been open for more than an eighth of `probe_ms` (the pause before a claim asks) would end before
+ * that deadline. If the claim needs the answer, here or at a replica that sends a PROBE to this
+ * one, the question is sent again, and so stays open until the deadline.
  */
 #include "zab/tcp/tcp_int.h"
 

@@ -20,8 +20,8 @@ static void make_printable(char *text)
     }
 }
 
-/* Writes a text such as "10.0.0.3 (clients: zk3:9998)". The text has no source port: it differs
- * in each attempt, and report_refusal would take each attempt for a new refusal. */
+/* Writes a text such as "10.0.0.3 (clients: zk3:9998)". The text has no source port: the port
+ * differs in each attempt, so report_refusal would take each attempt for a new refusal. */
 void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
 {
     ASSERT(conn->watch.fd >= 0);

@@ -89,7 +89,7 @@ static void free_resolver(struct resolver *resolver)
     mem_free(resolver);
 }
 
-/* Answers all questions that wait. Returns false once the stop mark has come. */
+/* Answers all questions that wait. Returns false after a job without a host (resolver_close). */
 static bool answer_all(struct resolver *resolver)
 {
     struct list jobs;

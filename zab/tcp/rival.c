@@ -119,11 +119,11 @@ static bool settle_doubt(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* Asks, after a pause, whether an older process that is connected elsewhere lives. The pause is for
- * a peer that was restarted: this replica may have been stopped for a moment, and may read another
- * replica's report about the new process before it reads that its connection with the old process
- * has closed. The new process seems to be the older one if the clock was ahead when the old process
- * started. */
+/* Asks, after a pause, whether an older process that is connected elsewhere lives. Without the
+ * pause this replica could report two live processes after the restart of a peer: if this replica
+ * was suspended, it may read SEEN about the peer's new process before it reads that its own
+ * connection with the old process has closed. If the clock was ahead when the old process started,
+ * the new process has the smaller start number, and so seems to be the older one. */
 static uint64_t tick_older(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / TCP_PAUSE_SHARE;

@@ -168,8 +168,8 @@ static bool check_identity(struct conn *conn)
         return tcp_refuse(
             conn, "the peer belongs to another cluster: check the data directory of the peer");
     }
-    /* After 'zabra recover' the survivor has a new history, which the data of the old history
-     * contradicts. */
+    /* After 'zabra recover' the survivor's data has a new history. Data of the old history may
+     * contradict it. */
     if (conn->tcp->options.history != 0 && conn->identity.history != 0 &&
         conn->tcp->options.history != conn->identity.history) {
         return tcp_refuse(

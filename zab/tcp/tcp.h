@@ -36,7 +36,7 @@ struct tcp_options {
     uint32_t retry_max_ms;
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
-    uint64_t history; /* History of the data; 0: none yet. */
+    uint64_t history; /* Id of the data's history (zab/config.h); 0: none yet. */
     /* Start number of this process: the time when it began, then random bits; 0: tcp_open makes
      * one. */
     uint64_t start;

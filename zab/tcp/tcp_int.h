@@ -28,7 +28,7 @@
 
 enum {
     TCP_WHY_MAX = 200,
-    TCP_ADDRESS_MAX = 88, /* Bytes of an address in reports of two processes. */
+    TCP_ADDRESS_MAX = 88, /* Bytes of an address in a report that two processes claim an id. */
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
     TCP_PAUSE_MS = 100,    /* Pause of accept after the descriptors ran out. */
@@ -68,7 +68,7 @@ struct conn {
     uint32_t number_out;   /* Frames sent. */
     uint64_t nonce;        /* Nonce that each frame carries. */
     uint16_t version;      /* Protocol version that both sides speak. */
-    bool is_newer;         /* The peer speaks a later version, too. */
+    bool is_newer;         /* The peer's newest version is later than this replica's. */
     struct hello identity; /* Identity of the peer. */
     struct hello_transcript transcript;
 };
@@ -310,8 +310,8 @@ void probe_send(struct link *link, const struct control *control);
  * unless the open question would end before the deadline of a claim that needs it (probe.c). */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
-/* Asks the replicas that are connected with a process of `link`'s id other than `start` whether
- * that process lives. */
+/* Asks each replica that is connected under `link`'s id with another process than `start` whether
+ * that other process lives. */
 void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant);
 
 void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
