@@ -326,7 +326,7 @@ static bool not_modified(const struct http_request *request, const char *etag)
 
 bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result)
 {
-    /* Without If-None-Match the client has no answer yet, so it waits for a missing znode. */
+    /* Without If-None-Match the client has no answer yet, so it waits until the znode exists. */
     bool is_awaited = request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&
                       !request->head.if_none_match.data;
     char etag[HTTP_ETAG_MAX];

@@ -3,8 +3,8 @@
 
 /* ---- Before the body ---- */
 
-/* Returns the field for which the body is sent: the data, else the first field of a JSON body; NULL
- * when the body is neither data nor JSON. */
+/* Returns the field that decides the form of the body: the field for data or, if there is none, the
+ * first field of a JSON body. NULL: the operation has no field in the body. */
 static const struct op_field *body_field(const struct op_def *def)
 {
     const struct op_field *first = NULL;

@@ -60,10 +60,10 @@ struct http_refusal http_head_check_framing(struct slice bytes, size_t head_max,
  * value and copy cookies into its memory. The length does not change. */
 void http_head_tidy(uint8_t *head, size_t len);
 
-/* Returns the size of the library's memory (pool) for a connection with heads up to `head_max`; the
- * default is 12 KiB. The pool holds the text of the head, its parsed headers and the head of the
- * answer, for which a request must leave HTTP_POOL_RESERVE_BYTES. `Location` is left out when it
- * does not fit into the rest of the pool. */
+/* Returns the size of the library's memory (pool) for a connection with heads up to `head_max`:
+ * 12 KiB for the default of maxHeadBytes, 8 KiB. The pool holds the text of the head, its parsed
+ * headers and the head of the answer, for which a request must leave HTTP_POOL_RESERVE_BYTES.
+ * `Location` is left out when it does not fit into the rest of the pool. */
 size_t http_pool_bytes(size_t head_max);
 
 /* Returns how many bytes of the pool are left when the head, with `entries` headers and

@@ -184,9 +184,9 @@ static enum MHD_Result run_here(struct http_conn *conn)
                               : http_stream_begin(conn);
 }
 
-/* Answers a write, and records a heartbeat of the session in the result. If the result has none,
- * the heartbeat is for the session that the request names: run_op() has recorded it already, unless
- * this replica did not know the session yet; then the session is looked up again. */
+/* Answers a write, and records a heartbeat: for the session that the result returns or, if it
+ * returns none, for the session that the request names. run_op() has already recorded the heartbeat
+ * of the named session, unless this replica did not know it yet; then it is looked up again. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;

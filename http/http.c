@@ -62,7 +62,8 @@ static void http_free(struct http *http)
 {
     ASSERT(list_empty(&http->conns) && budget_used(&http->bodies.budget) == 0);
 
-    /* When the library stops, it does not report connections that it has got but not opened. */
+    /* When the library stops, it does not report connections that it has got but not opened, so
+     * their slots were never given back. */
     http_caps_release(&http->caps, atomic_load(&http->handed));
     http_large_release(&http->large);
     budget_shares_release(&http->bodies);
@@ -164,7 +165,7 @@ void http_stop(struct http *http)
     }
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
-    http_large_end(http); /* The stopped acceptor ends no waits any more. */
+    http_large_end(http); /* Ends all waits: the acceptor, which ended late ones, is gone. */
     http_probe_stop(http->probe);
     http_watcher_drain(http->watcher);
     wait_for_gate(http);

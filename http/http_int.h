@@ -445,7 +445,7 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
 /* Sends the body in conn->out, which no cache may keep. */
 enum MHD_Result http_send_out(struct http_conn *conn, uint32_t status, const char *content_type);
 
-/* Adds the headers of lines or events that the library pulls, then calls http_send with 200. */
+/* Sends an answer of lines or events with status 200; adds the headers of such an answer. */
 enum MHD_Result http_send_lines(struct http_conn *conn, struct MHD_Response *response,
                                 const char *content_type);
 

@@ -38,10 +38,10 @@ struct http_inlet {
     struct http_refusal refusal; /* The reason of HTTP_INLET_REFUSED. */
     uint64_t heads_in;           /* Heads given to the library. */
     uint64_t heads_begun;        /* Heads that the library has begun to handle. */
-    struct buf held; /* Bytes that the library has not read: first `ready` checked bytes, then the
-                        start of a head. Only used for heads that arrive in pieces, and for the
-                        request that replaces refused bytes. */
-    size_t ready;
+    struct buf held; /* Bytes that the library has not read: first checked bytes, then the start of
+                        a head. Only used for heads that arrive in pieces, and for the request that
+                        replaces refused bytes. */
+    size_t ready;    /* The number of checked bytes in `held`. */
     /* on_part is called when a head has started to arrive, on_refused when a fault is found in the
      * middle of a request that the library already handles. */
     void (*on_part)(struct http_inlet *inlet);

@@ -2,9 +2,9 @@
  * Connections whose first head is incomplete, or that were refused. Runs on the acceptor's thread.
  *
  * The first head decides whether a connection goes to the WebSocket front end or to libmicrohttpd
- * ("the library"). In both cases the bytes of the head stay in the socket. A first head with a
- * fault, of either protocol, is refused here, and so is a faulty request for a WebSocket: these
- * clients get the same problem objects as all others.
+ * ("the library"). In both cases the bytes of the head stay in the socket. A malformed first head
+ * is refused here, and so is a faulty request for a WebSocket. The clients get the same problem
+ * objects as for errors of later requests.
  */
 #include "base/base64.h"
 #include "http/accept_int.h"

@@ -417,7 +417,8 @@ static void release(struct http_conn *conn)
 {
     struct http_wait *wait = conn->request.task.data;
 
-    http_large_leave(conn); /* The connection may be closed between the resumption and the read. */
+    /* Gives back a turn that was not used, because the connection was closed before the read. */
+    http_large_leave(conn);
     if (wait) {
         watcher_client_release(&wait->client);
         mem_free(wait);

@@ -35,7 +35,7 @@ enum http_cap {
 
 void http_caps_init(struct http_caps *caps, const struct config_clients *limits);
 
-/* `lost`: connections that will not be given back. */
+/* `lost`: the number of connections for which http_caps_give was never called. */
 void http_caps_release(struct http_caps *caps, uint32_t lost);
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
 void http_caps_give(struct http_caps *caps, uint64_t address_key);
@@ -62,8 +62,8 @@ struct seats {
     uint32_t count;
 };
 
-/* Returns the smaller value. `limit`: how many seats the limit of open files allows; 0: it does not
- * limit them. */
+/* Returns the maximum number of seats: `most`, or `limit` if that is smaller. `limit` is how many
+ * seats the limit of open files allows; 0: any number. */
 static inline uint32_t seats_limit(uint32_t limit, uint32_t most)
 {
     return limit > 0 ? min_u32(limit, most) : most;

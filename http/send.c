@@ -217,7 +217,7 @@ bool http_body_seal(struct http_conn *conn)
     struct text *out = &conn->out;
 
     if (text_is_plain(out) && !out->no_room && !out->own.overflow && is_for_write(conn)) {
-        return true; /* http_response_out counts the text. */
+        return true; /* Never refused: http_response_out only counts the text. */
     }
     if (!http_body_has_room(conn)) {
         return false;

@@ -87,7 +87,9 @@ void stream_put_gathered(struct http_stream *stream);
 /* Returns the bytes in the queue. `*ret_moved_ms` is when the client last made progress;
  * `ret_moved_ms` may be NULL. */
 size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms);
-void stream_resume(struct http_stream *stream); /* If there are bytes or an end to send. */
+
+/* Resumes the suspended connection if there are bytes to send, or the response must end. */
+void stream_resume(struct http_stream *stream);
 
 struct watch *stream_watch(struct http_stream *stream); /* NULL: it has fired or was released. */
 
@@ -133,8 +135,8 @@ enum err stream_find_session(const struct http_stream *stream, struct op_session
 
 /* ---- stream_queue.c: the frames ---- */
 
-/* Returns the frame of an event. Many streams receive the same event: the watcher owns the
- * reference, which is valid until the next call. */
+/* Returns the frame of an event. Streams that receive the same event share its frame, so the
+ * watcher owns the reference, which is valid until the next call. */
 struct blob *stream_event_frame(struct http_stream *stream, const struct watch_event *event);
 
 /* Appends the frame of an event. */

@@ -117,7 +117,8 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
 
     *ret_target = (struct http_target){.path = slice_make(NULL, 0)};
     buf_clear(decoded);
-    /* Reserves room for the whole target and one joined name, so that slices stay valid. */
+    /* Reserves room for the decoded target and for one result of http_target_join, so that the
+     * buffer does not move and the slices of `*ret_target` stay valid. */
     if (!buf_reserve(decoded, 2 * raw.len + 2)) {
         return refuse(ret_why, "the URL is too long for maxHeadBytes");
     }
@@ -242,7 +243,7 @@ static void put_redacted(struct slice raw, bool query, struct buf *out)
 void http_redact_path(const struct http_route *route, struct slice path, struct buf *out)
 {
     if (!route) {
-        put_redacted(path, false, out); /* The meaning of the path is unknown. */
+        put_redacted(path, false, out); /* Any UUID in the path may be a secret. */
     } else if (route->has_id && path.len > route->fixed_len + 1) {
         buf_append_str(out, route->name);
     } else {

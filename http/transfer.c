@@ -146,7 +146,7 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export, on_free);
     conn->request.answer.is_endless = true;
     conn->request.answer.is_untimed = true;
-    conn->request.answer.close = true; /* The pace of the socket cannot be reset. */
+    conn->request.answer.close = true; /* The pace (loop_pace) stays, so the connection ends. */
     loop_pace(conn->fd, BYTES_PER_S, AHEAD_BYTES);
     return http_send_lines(conn, response, "application/x-ndjson");
 }
@@ -189,10 +189,10 @@ enum MHD_Result http_export_begin(struct http_conn *conn)
 struct http_import {
     struct import *import;
     uint64_t start_ms;
-    uint64_t held_ms;  /* Time spent on batches, which does not count as the client's. */
+    uint64_t held_ms;  /* Time spent on batches; it does not count against the client. */
     uint64_t seen;     /* Bytes of the body before the failure. */
     uint64_t asked_ms; /* When the last batch was submitted. */
-    bool admitted;     /* This replica has applied the state that the client has seen. */
+    bool admitted;     /* The import need not wait for this replica any more, see must_wait. */
 };
 
 static struct http_import *import_of(const struct http_conn *conn)

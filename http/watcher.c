@@ -236,7 +236,8 @@ static void take_calls(struct http_watcher *watcher)
     struct list batch;
 
     mailbox_drain(&watcher->inbox, &batch);
-    /* The client is removed first, because it may be posted again after the exchange. */
+    /* Each client is removed from `batch` before the exchange, because another thread may post the
+     * client again right after the exchange. */
     list_take_each (struct watcher_client, client, call, &batch) {
         client->ops->on_call(client, atomic_exchange(&client->calls, 0));
     }

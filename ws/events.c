@@ -1,7 +1,7 @@
 /*
  * Events: the subscriber hands out each change with the watches that match the change, for all
  * sockets, in the order of the changes. Watches are added here, too: a new watch may at once get
- * events that it has missed, and the reply to its message must precede them.
+ * events that it has missed, and the reply to the message that adds it must precede these events.
  */
 #include "ws/ws_int.h"
 
@@ -51,7 +51,7 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     (void)buf_append_slice(&payload->path, event->path);
     payload->event.path = buf_slice(&payload->path);
     payload->wish = *wish;
-    /* The first comma of an event follows its name; "watches" is inserted after that comma. */
+    /* The first member is "event"; "watches" is inserted after the comma that follows it. */
     payload->split = slice_find(buf_slice(&payload->text), ',') + 1;
 }
 
@@ -196,8 +196,8 @@ static void on_lost(void *ctx, zxid_t from)
 }
 
 /* Wakes the sockets' thread after a change; called on the core thread. Without sockets no client
- * waits for changes: one wake-up per WS_SKIPPED_WAKEUPS_MAX changes is then enough. It keeps small
- * the number of changes that the first socket must catch up with before its first message. */
+ * waits for changes, so one wake-up per WS_SKIPPED_WAKEUPS_MAX changes is enough. Without these few
+ * wake-ups the first socket would have to catch up with many changes before its first message. */
 static void wake(void *ctx)
 {
     struct ws *ws = ctx;

@@ -106,7 +106,7 @@ struct cutting {
     struct map by_watch; /* Maps the id of a watch to its item of `rewinds`. */
     struct ws_lag *rewinds;
     uint32_t count;
-    zxid_t all; /* Lowest `from` of the discarded events for several watches; ZXID_MAX: none. */
+    zxid_t all; /* The lowest such zxid of events for several watches; ZXID_MAX: none. */
 };
 
 static void on_cut(void *ctx, const struct piece_tag *tag)

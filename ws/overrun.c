@@ -98,7 +98,7 @@ static void stand_in_line(struct ws_socket *socket)
 
     if (list_empty(&socket->lags.line)) {
         list_push_back(&ws->line, &socket->lags.line);
-        ev_async_send(ws->loop, &ws->changed); /* This round may have served ws->line already. */
+        ev_async_send(ws->loop, &ws->changed); /* Another round: this one may be past ws->line. */
     }
 }
 
@@ -308,7 +308,8 @@ void ws_overrun_catch_up(struct ws *ws)
     if (!finds_room(ws)) {
         return; /* The next round tries again, after WS_LOOK_MS at most. */
     }
-    /* A difference may have shown a watch newer changes than the subscriber has handed out. */
+    /* Hands out the newest changes to all watches, because a difference may already have shown them
+     * to one watch. */
     ws_order_pump(ws, ZXID_MAX);
     for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->line); i++) {
         if (i > 0 && os_now_us() >= end_us) {

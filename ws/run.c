@@ -11,7 +11,7 @@ static const char too_many_watches[] =
 
 /* Returns the lowest zxid that a reply may show: the highest of the zxids that the client has
  * seen, that the request demands, and that the gate has waited for. This replica's state may be
- * older if a snapshot has replaced the state since. */
+ * older than that, if a snapshot has replaced it by an older state meanwhile. */
 static zxid_t least_zxid(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -220,7 +220,7 @@ static void run_auth(struct ws_message *message)
     }
 }
 
-/* Runs an operation of the front end itself. This file names no other operations. */
+/* Runs an operation that the front end does itself. This file names no other operations. */
 static bool run_front(struct ws_message *message)
 {
     enum op_id op = message->request->def->id;
@@ -245,9 +245,9 @@ static bool run_front(struct ws_message *message)
 /* ---- Any message ---- */
 
 /* Puts into the reply to a sync the newest zxid up to which all events are queued. The client may
- * use this zxid as a fence, so it must include everything sent on this socket. If the state was
- * replaced by an older one since the gate answered, this zxid is below the zxid of the answer, and
- * the reply is an error. */
+ * use this zxid as a fence, so it is at least as high as each zxid sent on this socket. If the
+ * state was replaced by an older one since the gate answered, this zxid is below the zxid of the
+ * answer, and the reply is an error. */
 static void name_fence(const struct ws_message *message, struct op_result *result)
 {
     zxid_t fence = ws_order_complete(message->socket);

@@ -218,7 +218,7 @@ static void finish(struct ws_message *message)
 
     socket->session.attaching = false;
     socket->session.ending = false;
-    ws_session_look(socket); /* The session may have moved or ended since. */
+    ws_session_look(socket); /* The session may have moved or ended since the gate answered. */
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
     } else if (result->has_session && socket->session.attached.id != result->session.id) {

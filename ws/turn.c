@@ -32,8 +32,9 @@ bool ws_turn_waits_to_resume(struct ws_socket *socket)
     return true;
 }
 
-/* ---- The timer. An earlier deadline moves it at once, a later one only when it fires (beat.c), so
- * an ordinary message does not move it. ---- */
+/* ---- The timer. It is set at once for a deadline before `due_ms`. When a deadline is put off, the
+ * timer is not set: it fires as before, and is then set for the next deadline (beat.c). An ordinary
+ * message only puts deadlines off, so it does not set the timer. ---- */
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms)
 {
@@ -109,8 +110,8 @@ void ws_intake_await_rest(struct ws_socket *socket)
 }
 
 /* Whether libwebsockets may read. While messages wait, it may read until WS_READ_BYTES are kept.
- * After our close frame, or after a cut, it may read everything, to find the client's close frame
- * and the end of the connection. */
+ * Once our close frame is queued, or ws_close_cut has cut the connection, it may read everything,
+ * to find the client's close frame and the end of the connection. */
 static bool has_room(const struct ws_socket *socket)
 {
     if (!socket->open || socket->closing.farewell ||
@@ -149,7 +150,7 @@ void ws_intake_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
         ws_intake_await_rest(socket); /* The message gets its full time limit again. */
     }
     if (socket->intake.kept.len > 0) {
-        ws_turn_soon(socket); /* Kept bytes are taken first. */
+        ws_turn_soon(socket); /* The turn takes the kept bytes before newer ones. */
     }
     ws_intake_pace(socket);
 }

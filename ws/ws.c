@@ -43,8 +43,8 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
 
 /* ---- The watch listing ---- */
 
-/* Posts the listing without a bound: each HTTP connection waits for its answer, so the number of
- * connections bounds the mailbox. */
+/* Posts the listing even if the mailbox is full. Each HTTP connection waits until its listing is
+ * answered, so the mailbox never holds more listings than there are connections. */
 static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct ws *ws = ctx;

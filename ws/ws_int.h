@@ -52,11 +52,11 @@ enum {
     WS_ROUNDS = 4,       /* A waiting read is not refused before this many rounds of catching up. */
     WS_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
     WS_RELIEF_CLOSE_MS = 250,  /* A socket that stalls this long may be closed to free memory. */
-    WS_RELIEF_LAST_MS = 1000,  /* How long BUDGET_SHORT counts as full after a refusal of bytes. */
+    WS_RELIEF_LAST_MS = 1000,  /* BUDGET_SHORT counts as full this long after bytes were refused. */
     WS_RELIEF_BYTES = 4 << 10, /* A socket with fewer unsent bytes is not closed to free memory. */
     WS_REFUSED_BYTES = 16 << 10, /* A larger reply to a read is refused while memory is full. */
     WS_LOOK_MS = 500,    /* Interval of the check whether this replica may answer requests. */
-    WS_UNFIT_MS = 1000,  /* A replica closes its sockets when `unfit_ms` is this long ago. */
+    WS_UNFIT_MS = 1000,  /* A replica that may not answer for this long closes its sockets. */
     WS_LINGER_MS = 3000, /* Time for pending replies, then the same time for the client to close. */
     WS_SILENT_BEATS = 3, /* A client that sends no byte for so many heartbeats is gone. */
     WS_BEATS_PER_TIMEOUT = 3, /* Pings within the time-out of an attached session. */
@@ -148,7 +148,8 @@ struct ws {
     struct map attached; /* From the public id of a session to the socket that it is attached to. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
     size_t bytes;         /* Bytes of unanswered messages and of kept input, of all sockets.
-                             From pool_bytes_max on, each socket may have only one message. */
+                             While there are pool_bytes_max or more, each socket may have only
+                             one message. */
     struct budget_shares pieces; /* Bytes of incomplete messages. */
     uint64_t inside;             /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near
@@ -201,10 +202,10 @@ struct ws_intake {
     bool reads;              /* The library reads from the connection. */
     uint64_t reads_since_ms; /* When the library resumed reading last. */
     /* The earliest time at which the client can have sent the bytes that arrive now: bytes may have
-     * waited unread in the kernels of both sides. When reading stops, this time is set to the
-     * current time. The pong of a later ping raises it to the time of that ping. 0: no bytes wait,
-     * because reading never stopped, or because a pong has answered a ping that was sent after
-     * reading resumed. */
+     * waited unread in the kernels of both sides. If this time is 0 when reading stops, it is set
+     * to the current time. The pong of a later ping raises it to the time of that ping. 0: no bytes
+     * wait, because reading never stopped, or because a pong has answered a ping that was sent
+     * after reading resumed. */
     uint64_t behind_ms;
     struct buf message;      /* The pieces of an incomplete message. */
     uint64_t message_end_ms; /* When this message must be complete; 0: no message has begun. */
@@ -236,7 +237,7 @@ struct ws_out {
     size_t replies;      /* Bytes of replies queued since the last time that no reply was unsent. */
     uint64_t replied;    /* What `sent` will be when all replies are sent. */
     uint64_t sent;       /* Bytes handed to the kernel. */
-    uint64_t taken;      /* Bytes that had arrived at the client at `stall_ms`. */
+    uint64_t taken;      /* Bytes that had arrived at the client when its pace was last checked. */
     uint64_t stall_ms;   /* Since when the client takes no bytes; 0: no bytes wait. */
     struct list stalled; /* Node in ws.stalled. */
 };
@@ -265,7 +266,7 @@ struct ws_lags {
     struct list line; /* Node in ws.line. */
     bool catching;    /* A watch of the list is catching up. */
     bool must_empty;  /* No watch catches up before all queued bytes are sent. */
-    uint32_t rounds;  /* Rounds for which reads have waited for missed events. */
+    uint32_t rounds;  /* Rounds of catching up (overrun.c) that reads have waited for. */
     zxid_t round_end; /* The current round ends when all lags below this zxid have caught up. */
 };
 
@@ -363,9 +364,9 @@ struct ws_message {
 void ws_turn_soon(struct ws_socket *socket);
 void ws_turn_later(struct ws_socket *socket);
 
-/* True when the watches that resume have used up their time in this round; then the socket has its
- * turn later. The time is limited because thousands of watches resume at once when their clients
- * have lost another replica. */
+/* True when watches that resume from a zxid have used up their time in this round; then the socket
+ * has its turn later. The time is limited because thousands of watches resume at once when their
+ * clients have lost another replica. */
 bool ws_turn_waits_to_resume(struct ws_socket *socket);
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
@@ -381,8 +382,8 @@ void ws_intake_pace(struct ws_socket *socket); /* Starts or stops reading. */
 bool ws_intake_is_fresh(const struct ws_socket *socket);
 
 /* Appends a piece to an incomplete message. False when the incomplete messages of all sockets, or
- * of this address, have used up their memory; then the socket must be closed, so that other sockets
- * can complete their messages. The last piece always fits. */
+ * those of this client's address, have used up their memory; then the socket must be closed, so
+ * that other sockets can complete their messages. The last piece always fits. */
 bool ws_intake_add(struct ws_socket *socket, struct slice piece, bool last);
 void ws_intake_await_rest(struct ws_socket *socket);
 void ws_intake_drop_message(struct ws_socket *socket);
@@ -447,7 +448,7 @@ void ws_lags_resumed(struct ws_socket *socket, uint32_t id); /* Drops old lags o
 zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid);
 void ws_lags_forget(struct ws_socket *socket); /* Frees all lags. */
 
-/* Sends overrun notices for the `newest` lags that were added last. */
+/* Sends overrun notices for the lags that were added last; `newest` is their number. */
 void ws_lags_notify(struct ws_socket *socket, uint32_t newest);
 
 bool ws_lags_any(const struct ws_socket *socket);
