@@ -149,7 +149,7 @@ struct session *session_get(const struct state *state, uint64_t id)
     return session != NULL && session->open ? session : NULL;
 }
 
-/* Returns the entry of an owner. A new entry has only the id. */
+/* Returns the entry of an owner. If there is none, makes one that has only the id. */
 static struct session *need_owner(struct state *state, uint64_t id)
 {
     struct session *session = map_get_u64(&state->sessions.owners, id);

@@ -5,9 +5,9 @@
  * carries the ACLs that it uses, each at its first use, because the table of ACLs changes during a
  * scan. The bytes of a znode: flags u8, length of the prefix shared with the previous path in this
  * block, length and bytes of the remaining part (both lengths varints), czxid mzxid pzxid u64,
- * ctime mtime i64, then varints: owner, age (of TTL and container znodes only: the age at which the
- * znode was last set, or created), version, aversion, creates, ACL, length of the data; and the
- * data.
+ * ctime mtime i64, then varints: owner, age (TTL znode: age at its last set or, if there was none,
+ * its create; container: age at its create; other znodes: left out), version, aversion, creates,
+ * ACL, length of the data; and the data.
  */
 #include "base/probe.h"
 #include "server/state/state_int.h"

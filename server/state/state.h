@@ -47,7 +47,7 @@ struct stat_view {
     int32_t aversion; /* Number of sets of the ACL. */
     /* op_wire.c does not encode the next two. So an answer that was decoded from bytes lacks them:
      * a remembered answer, or a refusal that the leader sent to another replica. */
-    bool container;           /* Deleted after its last child. */
+    bool container;           /* The leader deletes the znode after its last child. */
     int64_t ttl_ms;           /* Deleted if its data was not set for this time; 0: never. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
     uint32_t data_length;     /* Bytes; 0 for null data. */
@@ -107,12 +107,12 @@ struct state_change {
     struct slice path;       /* Points into the transaction's bytes; empty: no znode. */
     struct stat_view stat;   /* Stat after the effect; zero after a delete. */
     struct blob *data;       /* CREATE, SET: the data after the effect; NULL: null data. */
-    struct blob *acl;        /* ACL of the znode after the effect (DELETE: before); NULL: open. */
-    struct blob *parent_acl; /* CREATE, DELETE: ACL of the parent; NULL: open. */
-    uint64_t session;        /* SESSION_*; CREATE, DELETE: the owner of the ephemeral, or 0. */
-    uint64_t attach;         /* SESSION_MOVE: the new attach number. */
-    uint32_t member;         /* SESSION_MOVE: the replica that serves the session now. */
-    bool expired;            /* SESSION_CLOSE: the leader expired the session. */
+    struct blob *acl;        /* ACL after the effect (DELETE: before it); NULL: open to all. */
+    struct blob *parent_acl; /* CREATE, DELETE: ACL of the parent; NULL: open to all. */
+    uint64_t session; /* SESSION_*: its id. CREATE, DELETE: id of an ephemeral's owner, or 0. */
+    uint64_t attach;  /* SESSION_MOVE: the new attach number. */
+    uint32_t member;  /* SESSION_MOVE: the replica that serves the session now. */
+    bool expired;     /* SESSION_CLOSE: the leader expired the session. */
 };
 
 struct state_changes {
@@ -195,7 +195,8 @@ struct walk {
     uint32_t depth; /* Levels below the top. */
 };
 
-/* Starts a walk at `top`, whose path is `base`: empty for the root, and for relative paths. */
+/* Starts a walk at `top`. `base` is the path of `top`, but empty if `top` is the root, or if the
+ * paths of the walk are to be relative to `top`. */
 void walk_init(struct walk *walk, const struct znode *top, struct slice base);
 
 /* Starts a walk at `node` that visits all znodes from there to the end of the whole tree. */

@@ -119,7 +119,7 @@ struct txn_session_move {
 
 /* The result of a write with an idempotency key. */
 struct txn_remember {
-    struct slice scope; /* Owner of the key. */
+    struct slice scope; /* Session or identity that the key belongs to. */
     struct slice key;
     uint8_t fingerprint[TXN_FINGERPRINT_LEN];
     struct slice result; /* The encoded answer; opaque here. */

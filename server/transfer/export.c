@@ -26,7 +26,7 @@ struct export_znode {
 struct export
 {
     struct view *view;
-    struct op_principal who; /* A reference of its own. */
+    struct op_principal who; /* Holds its own reference to `auth`. */
     enum op_dataformat format;
     uint64_t history;
     struct state_cut cut;
@@ -213,7 +213,8 @@ static void write_znode(struct export *export, struct buf *out)
     blob_unref(from->acl);
 }
 
-/* Reads the next slice; false when there are no more znodes. */
+/* Reads the next slice. When all znodes are written, or the cut cannot be read any more, writes the
+ * last line instead and returns false. */
 static bool next_slice(struct export *export, struct buf *out)
 {
     struct jsonw json;

@@ -22,14 +22,15 @@ struct export *export_new(struct view *view, const struct op_principal *who,
                           struct op_result *result);
 void export_free(struct export *export); /* Accepts NULL. */
 
-/* Appends the next lines, about 16 KiB or one znode; appends nothing when many znodes in a row were
- * left out, so that other work gets its turn. False when the last line was appended. */
+/* Appends the next lines, about 16 KiB, or more if a single line is longer. Appends nothing when
+ * many znodes in a row were left out, so that other work gets its turn. False when the last line
+ * was appended. */
 bool export_write(struct export *export, struct buf *out);
 
 /* Appends a last line with the reason why the export ends here. */
 void export_stop(struct export *export, struct buf *out, enum err err, const char *detail);
 
-/* Returns the result of the export, after its last line; ERR_OK: the export is complete. */
+/* Returns the result of an export whose last line was appended; ERR_OK: the export is complete. */
 enum err export_error(const struct export *export);
 
 const struct op_export_figures *export_figures(const struct export *export);

@@ -116,8 +116,9 @@ static void go_on(struct import *import)
     }
 }
 
-/* Plans the batch, which is full or has the last lines, and makes it ready if it changes anything.
- */
+/* Plans the batch, and makes it ready if it changes anything. Called when the batch has no room for
+ * the next line, when the next line must wait for the result of the batch (may_be_made), at the end
+ * of the body, and for another attempt at the batch. */
 static void seal(struct import *import)
 {
     if (import->count > 0 && !import_plan(import)) {
@@ -172,7 +173,8 @@ void import_fill(struct import *import, struct op_request *op)
     op->multi = ops;
 }
 
-/* Returns the line of an element of the multi; the first line when no single element has failed. */
+/* Returns the line of the element `index` of the multi. If no single element has failed, the index
+ * is 0. */
 static const struct import_item *item_of(const struct import *import, uint32_t index)
 {
     uint32_t at = 0;
@@ -261,7 +263,7 @@ static bool finish_item(struct import *import, struct import_item *item)
     return err == ERR_OK;
 }
 
-/* True when the line is in the batch; false when the batch has no room for it, or the line is
+/* True when the line is in the batch; false when the line must wait for the next batch, or is
  * invalid. */
 static bool add_znode(struct import *import, const struct op_line *line, struct buf *take_memory)
 {
@@ -304,7 +306,7 @@ static void take_frame(struct import *import, const struct op_line *line)
     }
 }
 
-/* False when the batch has no room for this line, which then comes again in the next batch. */
+/* False when the line must wait for the next batch; then it has to be passed again. */
 static bool take_line(struct import *import, struct slice text)
 {
     struct op_line line;

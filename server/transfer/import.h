@@ -34,11 +34,12 @@ void import_free(struct import *import); /* Accepts NULL. */
 
 enum import_state import_state(const struct import *import);
 
-/* In IMPORT_TAKES: reads until a batch is full, the bytes are used up, or a line is invalid;
- * returns the number of bytes used. */
+/* In IMPORT_TAKES: reads until a batch is ready to be submitted, the bytes are used up, or the
+ * import fails; returns the number of bytes used. */
 size_t import_take(struct import *import, struct slice bytes);
 
-/* In IMPORT_TAKES: notes that the body has ended. */
+/* In IMPORT_TAKES: notes that the body has ended. To be repeated whenever the import is in
+ * IMPORT_TAKES again, because the last line may have to wait for the next batch. */
 void import_end(struct import *import);
 
 /* In IMPORT_READY: fills def, args and multi of a request; slices point into the import. */

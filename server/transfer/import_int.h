@@ -9,10 +9,10 @@ enum {
     IMPORT_ITEMS_MAX = 128, /* Lines of a batch; few, so that others can write in between. */
     IMPORT_BATCH_BYTES = 256 << 10, /* Bytes of a batch; a single line may have more. */
     IMPORT_ITEM_COST = 128,         /* Bytes that each line adds beyond its path, data, ACL. */
-    IMPORT_LINE_SLACK = 256 << 10,  /* A line may have 2 * maxDataBytes and this. */
+    IMPORT_LINE_SLACK = 256 << 10,  /* Bytes that a line may have beyond 2 * maxDataBytes. */
     IMPORT_TRIES = 5, /* Attempts at a batch while other clients create or delete its znodes. */
     IMPORT_KNOWN_MAX = 1 << 17, /* Created paths that a dry run remembers. */
-    IMPORT_PARENTS_KNOWN = 32   /* Parents of each line that a dry run remembers. */
+    IMPORT_PARENTS_KNOWN = 32   /* Created parents that a dry run remembers for each line. */
 };
 
 enum import_plan {
@@ -32,7 +32,7 @@ struct import_item {
 
 struct import {
     struct view *view;
-    struct op_principal who; /* A reference of its own. */
+    struct op_principal who; /* Holds its own reference to `auth`. */
     const struct op_args *args;
     struct import_limits limits;
     enum import_state state;
@@ -52,7 +52,7 @@ struct import {
     uint32_t count;
     size_t bytes;
     uint32_t tries;
-    struct map known; /* Hashes of paths that a dry run would have created. */
+    struct map known; /* Paths, by hash, that a dry run would have created or given an ACL. */
 };
 
 /* ---- import_plan.c ---- */

@@ -50,8 +50,8 @@ static enum import_plan plan_existing(const struct state *state, const struct zn
 
 /* ---- What a dry run finds. ---- */
 
-/* Returns the mark of a path that a line has created, or would have created. The mark says whether
- * the caller may create below that path. */
+/* Returns the value in `known` of a path that an earlier line creates, or whose ACL it sets. The
+ * value says whether the caller may create below that path. */
 static void *known_mark(struct import *import, bool open)
 {
     return open ? (void *)import : (void *)&import->known; /* Any two pointers will do. */

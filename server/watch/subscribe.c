@@ -339,10 +339,10 @@ static enum err check_from(const struct subscriber *subscriber, zxid_t from, str
     return err;
 }
 
-/* Returns the zxid after which changes must be delivered to the watch: `from`, or a lower bound if
- * that is higher. Changes up to `start` do not concern the watch. But a held watch may have got
- * events up to `start` that its owner has not passed on, so its lower bound is `begin`. A
- * difference is repeated as a whole, because a client cannot resume within it. */
+/* Returns the zxid after which changes must be delivered to the watch: `from`, but at least
+ * `start`, because changes up to `start` do not concern the watch. For a held watch it is at least
+ * `begin` instead, because the watch may have got events up to `start` that its owner has not
+ * passed on. A difference is repeated as a whole, because a client cannot resume within it. */
 static zxid_t since_of(const struct watch *watch, zxid_t from)
 {
     zxid_t least = watch->held ? watch->begin : watch->start;

@@ -45,9 +45,10 @@ struct subscribe_sink {
     /* Called when the subscriber fell behind the window, or the state was replaced: watches and
      * on_change have not got the changes in (`from`, subscribe_at()]. Each watch stays and gets all
      * later changes. The front end lets each watch catch up from `from`, or reports a gap. To let
-     * a watch catch up later, the front end holds the watch and keeps the larger of `from` and
-     * watch.start for subscribe_catch_up. A watch that was held before the loss needs no action: it
-     * catches up when its hold ends. */
+     * a watch catch up later, the front end holds the watch, and keeps the larger of `from` and
+     * watch.start as the `from` of subscribe_catch_up, because the watch needs no change up to
+     * either zxid. A watch that was held before the loss needs no action: it catches up when its
+     * hold ends. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
@@ -73,7 +74,7 @@ struct subscribe_request {
     enum op_dataformat format;
     bool has_since;
     zxid_t since;     /* The client has all changes up to this zxid. */
-    bool has_history; /* `since` belongs to `since_history`. */
+    bool has_history; /* The client names the history of `since`: `since_history`. */
     uint64_t since_history;
 };
 
@@ -95,16 +96,16 @@ enum err subscribe_add(struct subscriber *subscriber, struct watch_owner *owner,
                        const struct subscribe_request *request,
                        struct subscribe_result *ret_result);
 
-/* Adds a watch after a read of state `request->since`. First delivers changes exactly up to
- * `since`, so that the first event of the watch is the first change that the answer does not show.
- * The errors are those of subscribe_add. */
+/* Adds a watch after a read whose answer shows the state at zxid `request->since`. First delivers
+ * changes exactly up to `since`, so that the first event of the watch is the first change that the
+ * answer does not show. The errors are those of subscribe_add. */
 enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *owner,
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result);
 
 /* Lets one watch catch up after a loss, or ends its hold: delivers the changes after `from`. For a
- * held watch `from` is one less than the zxid of the first event that the front end has not passed
- * on or has dropped from its queue, so this event and later ones are delivered again. Parts of a
+ * held watch, take the first event that the front end did not queue, or dropped from its queue:
+ * `from` is its zxid minus 1, so this event and later ones are delivered again. Parts of a
  * difference may be repeated. SUBSCRIBE_GAP: the front end must report the gap. If `used_up` is
  * set, the watch is gone. A one-shot watch that is used up cannot catch up, so the front end must
  * not drop its event. ERR_NOT_READY: the state is not complete yet; the watch is held, retry later.

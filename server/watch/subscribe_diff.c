@@ -14,7 +14,7 @@ struct diff {
     uint32_t slice_nodes;  /* Maximum number of znodes in one slice. */
     struct buf next;       /* Path at which the walk continues; at first the path of the watch. */
     bool done;
-    bool too_much; /* A bound was reached. */
+    bool too_much; /* A bound was reached, or the state became unreadable. */
 };
 
 /* ---- Events. ---- */
@@ -97,8 +97,8 @@ static const struct znode *deepest(const struct state *state, struct slice path,
 /* Adds the event for a znode that does not exist. If the znode existed at `since`, its deepest
  * remaining ancestor has lost a child later. So the pzxid of this ancestor is above `since`, and at
  * this pzxid the znode was certainly gone. With a lower pzxid the znode did not exist at `since`,
- * and there is no event. But the client of a data or child watch has seen the znode, so such a
- * watch always gets the event. */
+ * and there is no event. A data or child watch always gets the event, because its client is
+ * taken to have seen the znode. */
 static void see_absent(struct diff *diff, const struct state *state)
 {
     const struct missed_by *by = diff->by;
@@ -190,7 +190,7 @@ static void see_in_subtree(struct diff *diff, const struct znode *node, struct s
 
 /* ---- The walk. ---- */
 
-/* Returns the next znode of the walk after a path without a znode. */
+/* Returns the first znode after `path` in the order of the walk; `path` itself has no znode. */
 static const struct znode *successor(const struct state *state, struct slice path)
 {
     struct slice missing;

@@ -35,7 +35,7 @@ struct diff_event {
 /* One set of a replay. */
 struct missed_set {
     struct change_set *set; /* Holds one reference. */
-    struct set_acls *acls;  /* Newest ACLs; NULL: the ACLs of the set. */
+    struct set_acls *acls;  /* Newest ACLs; NULL: the ACLs in the set are the newest. */
 };
 
 struct missed {

@@ -139,8 +139,9 @@ static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
     return used_up;
 }
 
-/* Delivers one event of a difference. Only the last one is marked `last`: a client cannot resume
- * within a difference, because a later change of the children of a znode hides an earlier one. */
+/* Delivers one event of a difference. Only the last one is marked `last`, because a client cannot
+ * resume within a difference: one event stands for all changes of a znode's children, but has the
+ * zxid of the newest one. A client that resumed just before this zxid would miss earlier ones. */
 static void tell_event(struct subscriber *subscriber, struct watch *watch,
                        const struct missed *missed, size_t i)
 {

@@ -49,7 +49,7 @@ struct watch_owner {
     struct watch *hits;
     struct watch *hits_end;
     uint64_t stamp; /* Serial number of the trigger that `hits` belong to. */
-    uint64_t last;  /* Serial number of the trigger of this owner's last event in a set. */
+    uint64_t last;  /* Serial number of the set's last trigger with an event for this owner. */
 };
 
 /* A key in watch_table.keys. Each watch has two: (owner, id, 0) and (owner, place, kind). */
@@ -66,13 +66,13 @@ struct watch {
     struct watch *hit_next; /* During on_event: the next watch that gets the event. */
     struct list by_owner;
     bool values;    /* The front end sends stat and data with the events. */
-    bool held;      /* watch_hold holds the watch. */
+    bool held;      /* The watch gets no events for now: see watch_hold. */
     uint8_t format; /* The front end sends the data in this format, an enum op_dataformat. */
     zxid_t start;   /* Changes up to this zxid do not concern the watch. */
 
     /* Used by the subscriber. */
-    /* The owner had all changes up to `begin` without this watch: the first `start`, or a lower
-     * `since` of a request. */
+    /* The first `start` of the watch, or a lower `since` of a later request. The owner has all
+     * changes up to this zxid, so the watch never has to catch up from before it. */
     zxid_t begin;
     zxid_t diff_since; /* The last difference delivered covers (diff_since, diff_upto]. */
     zxid_t diff_upto;
@@ -82,7 +82,7 @@ struct watch {
     struct watch_place *place;
     struct watch_key id_key;
     struct watch_key place_key;
-    uint64_t used; /* The set that uses the watch up, by the serial number of its first trigger. */
+    uint64_t used; /* Serial number of the first trigger of the set that uses the watch up. */
 };
 
 struct watch_event {

@@ -4,7 +4,7 @@
 
 /* ---- One set. ---- */
 
-/* Whether the window keeps this type of effect: for watches, for on_change or for newest ACLs. */
+/* Whether the window keeps this type of effect: watches, on_change or the newest ACLs need it. */
 static bool is_news(enum txn_effect_type type)
 {
     return type != TXN_CHECK && type != TXN_REMEMBER && type != TXN_FORGET;
@@ -109,8 +109,8 @@ static void settle(struct window *window, zxid_t zxid)
     }
 }
 
-/* Removes the oldest set and chains it before `chain`, so that the caller can release it without
- * the lock. */
+/* Removes the oldest set, links it to the list `chain`, and returns it as the new head. The caller
+ * releases the list after it has released the lock. */
 static struct change_set *drop_oldest(struct window *window, struct change_set *chain)
 {
     struct change_set *set = *window_place(window, 0);
@@ -194,7 +194,8 @@ void window_skip(struct window *window, zxid_t zxid)
 }
 
 /* Empties the window. Readers may still hold sets from before the restart. So `settled` becomes at
- * least the newest zxid of these sets, and the readers look up the ACLs of the sets again. */
+ * least the newest zxid of these sets: then window_acls does not accept their ACLs unchecked, and
+ * returns ERR_MISSING. */
 void window_restart(struct window *window, zxid_t start)
 {
     mutex_lock(&window->mutex);
@@ -373,7 +374,7 @@ static void step(struct window *window, struct window_search *search, int role)
     search->at[role] = entry->prev_at;
 }
 
-/* Returns the newest set that is next in one of the two chains, or NULL. */
+/* Returns the newer of the two sets that are next in the chains; NULL at the end of the search. */
 static struct change_set *next_set(struct window *window, struct window_search *search)
 {
     uint64_t number = 0;

@@ -42,7 +42,8 @@ struct change_set {
 
 /* Makes a set of the changes that state_apply reported, and returns one reference. The set uses no
  * memory of `changes`. Paths must point into `rec` (a reference is taken) or be constant. Returns
- * NULL when the window keeps no effect of the transaction: then call window_skip. */
+ * NULL when the transaction has only effects that the window does not keep, such as TXN_CHECK: then
+ * call window_skip. */
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
                                   const struct state_changes *changes);
 struct change_set *change_set_ref(struct change_set *set);
@@ -61,9 +62,9 @@ void window_append(struct window *window, struct change_set *take_set);
  */
 void window_skip(struct window *window, zxid_t zxid);
 
-/* Empties the window and begins it at `start`, which may be lower than the old end. Core thread,
- * under the same hold of the write lock that put another state in place (or completed the replay of
- * the state). */
+/* Empties the window and begins it at `start`, which may be lower than the old end. Core thread, in
+ * the same hold of the write lock in which it puts another state in place (or completes the replay
+ * of the state). */
 void window_restart(struct window *window, zxid_t start);
 
 /* Makes window_read, window_search and window_acls fail until window_restart. To be called when
@@ -86,7 +87,7 @@ struct window_listener {
 void window_listen(struct window *window, struct window_listener *listener);
 void window_unlisten(struct window *window, struct window_listener *listener);
 
-/* A position in the changes since a restart of the window. */
+/* A position in the window; the next restart of the window makes it invalid. */
 struct window_mark {
     zxid_t zxid;       /* All changes up to this zxid are before the position. */
     uint64_t restarts; /* Number of restarts of the window before the position. */
@@ -107,9 +108,10 @@ struct window_extent {
 
 void window_extent(struct window *window, struct window_extent *ret_extent);
 
-/* Reads references to at most `max` sets after `after`, in order. Any thread. The sets are complete
- * up to `*ret_last`, also when there are none; `*ret_last` is never before `after`. ERR_MISSING:
- * `after` is before the window or from before a restart. ERR_NOT_READY: the window is suspended. */
+/* Reads references to at most `max` sets after `after`, in order. Any thread. No set up to
+ * `*ret_last` is left out. `*ret_last` is never before `after`; it may be later than the last set
+ * that was read, because some zxids have no set. ERR_MISSING: `after` is before the window or from
+ * before a restart. ERR_NOT_READY: the window is suspended. */
 enum err window_read(struct window *window, const struct window_mark *after,
                      struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last);
 
@@ -121,7 +123,7 @@ struct window_search {
     bool below;      /* Also changes below the path are found. */
     zxid_t after;    /* Changes up to this zxid are not searched. */
     zxid_t upto;     /* Changes after this zxid are not returned. */
-    uint64_t life;   /* `restarts` of the position of the reader. */
+    uint64_t life;   /* `restarts` of the caller's window_mark. */
     uint64_t looked; /* Number of sets that were searched, for tests. */
 
     /* Used by the window. */
@@ -143,7 +145,7 @@ struct set_acls {
     uint32_t count;
 
     struct {
-        struct blob *own;    /* ACL of the znode, one reference; NULL: open. */
+        struct blob *own;    /* ACL of the znode; holds a reference. NULL: open to all. */
         struct blob *parent; /* CREATE, DELETE: ACL of the parent. */
     } items[];
 };

@@ -36,7 +36,9 @@ struct window_path {
     struct window_path *next; /* Next path in the same bucket. */
     uint64_t hash;
     struct window_chain chains[WINDOW_ROLES];
-    struct blob *acl;  /* Newest ACL (last ACL of a deleted znode), one reference; NULL: open. */
+    /* Newest ACL of the znode, or its last one if it is deleted; holds a reference. NULL: open to
+     * all. */
+    struct blob *acl;
     bool has_acl;      /* `acl` is known. */
     struct slice path; /* Slice of `bytes`. */
     uint8_t bytes[];
@@ -44,7 +46,9 @@ struct window_path {
 
 struct window_entry {
     struct window_path *path;
-    uint32_t prev; /* Low bits of the previous set's number, or of this set's if there is none. */
+    /* Low 32 bits of the number of the previous set in the chain. A set that began the chain has
+     * its own number here. */
+    uint32_t prev;
     uint32_t prev_at : 31;
     uint32_t role : 1;
 };
@@ -97,8 +101,8 @@ static inline struct change_set **window_place(struct window *window, uint32_t i
 void index_init(struct window_index *index, uint32_t sets_max);
 void index_release(struct window_index *index); /* The index must be empty. */
 
-/* Gives the set its entries and adds their cost to its `bytes`. Returns true when a path had
- * another ACL before: then earlier sets must be compared with the newest ACLs again. */
+/* Gives the set its entries and adds their cost to its `bytes`. Returns true when the newest ACL of
+ * a path has changed: then the ACLs in earlier sets may be out of date. */
 bool index_add(struct window_index *index, struct change_set *set, uint64_t number);
 void index_drop(struct window_index *index, struct change_set *set);
 
