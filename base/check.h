@@ -2,7 +2,8 @@
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
-/* Writes the failed expression and its place to stderr, if a write need not wait, and aborts. */
+/* Aborts. First writes the failed expression and its place to stderr, unless the write would have
+ * to wait for a reader. */
 _Noreturn void check_failed(const char *file, int line, const char *expr);
 
 #define ASSERT(expr)  ((expr) ? (void)0 : check_failed(__FILE__, __LINE__, #expr))

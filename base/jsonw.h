@@ -17,8 +17,8 @@ enum {
 
 struct jsonw {
     struct buf *out;   /* Not owned. */
-    struct text *text; /* Not owned: gets references to large blobs, and `out` is its
-                          buffer for other bytes; NULL: blobs are copied into `out`. */
+    struct text *text; /* Not owned. Set: large blobs become references in `text`, and `out` is
+                          text->own, for all other bytes. NULL: blobs are copied into `out`. */
     uint32_t depth;
     uint32_t has_items; /* One bit per depth: a comma is due before the next item. */
     bool after_key;

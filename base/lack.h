@@ -12,9 +12,9 @@
  * when there is no memory: it must not allocate. */
 typedef void lack_report_fn(const char *text);
 
-/* Sets the function that lack_failed calls. Call this once at start, before there are threads. The
- * function ends the process. If the function returns, or no function was set, lack_failed writes
- * the sentence to stderr behind "zabra: " and ends the process with exit code 1. */
+/* Sets the function that lack_failed calls to end the process. Call this once at start, before
+ * there are threads. If no function was set, or the function returns all the same, lack_failed
+ * writes the sentence to stderr behind "zabra: " and ends the process with exit code 1. */
 void lack_setup(lack_report_fn *report);
 
 /* Reports the lack and ends the process. Any thread. */

@@ -27,8 +27,9 @@ enum {
 
 enum {
     LOOP_PARTS_MAX = 256, /* Most parts of one write. */
-    LOOP_BUSY_AFTER = 8   /* The loop polls after so many short waits in a row. A single write of a
-                             client causes at most four of them, so it starts no polling. */
+    LOOP_BUSY_AFTER = 8   /* The loop polls once so many waits for events in a row were short
+                             (SHORT_US in loop.c). A single write of a client causes at most four
+                             short waits, so it starts no polling. */
 };
 
 struct loop_watch {
@@ -41,7 +42,7 @@ struct loop_watch {
 /* When to poll for events before sleeping. */
 struct loop_busy {
     uint32_t short_waits; /* Short waits in a row, counted up to `after`. */
-    uint32_t after;       /* The loop polls after so many short waits. */
+    uint32_t after;       /* The loop polls once `short_waits` has reached this. */
     uint32_t in_vain;     /* Polls in a row without an event. */
 };
 

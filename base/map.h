@@ -1,7 +1,8 @@
 /*
- * map.h - a hash table from u64 or bytes to a pointer. The map owns neither keys nor values; keys
- * of bytes are kept as slices into the value's own memory. One map has one kind of key. Iteration
- * order is arbitrary and must never reach the wire, the disk or a digest.
+ * map.h - a hash table from u64 or bytes to a pointer. The map owns neither keys nor values. A key
+ * of bytes is not copied: its bytes must live as long as the entry, so callers let the value own
+ * them. One map has one kind of key. Iteration order is arbitrary and must never reach the wire,
+ * the disk or a digest.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H

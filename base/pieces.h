@@ -32,7 +32,8 @@ enum piece_kind {
 /* What the owner of the queue must know of a piece that is thrown away. */
 struct piece_tag {
     enum piece_kind kind;
-    bool starts;    /* An event: a cut in front of this piece splits no transaction. */
+    bool starts;    /* An event that begins a transaction or stands alone: the queue may be cut in
+                       front of it. */
     uint32_t watch; /* The only watch that the piece is for; 0: it is for several. */
     zxid_t from;    /* An event: resuming after this zxid sends the event again. */
 };

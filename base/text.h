@@ -37,7 +37,7 @@ struct text_ref {
 };
 
 struct text {
-    struct buf own;        /* Written to by the owner; its `overflow` holds for the whole text. */
+    struct buf own;        /* The owner appends to it. own.overflow: the whole text is too long. */
     struct text_ref *refs; /* In order. */
     uint32_t ref_count;
     uint32_t ref_cap;

@@ -48,7 +48,8 @@ enum wire_form {
     WIRE_RAW,   /* An array of bytes, without a length. */
     WIRE_BYTES, /* A slice: u32 length, then the bytes. */
     WIRE_TEXT,  /* A C string in an array: u32 length, then its bytes, none of which is NUL. */
-    WIRE_OWN    /* The first of the forms that the owner of the table writes and reads itself. */
+    WIRE_OWN    /* Forms from here on are private to the file with the table, which writes and reads
+                   such fields itself. */
 };
 
 struct wire_field {

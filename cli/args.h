@@ -22,7 +22,7 @@ struct args_given {
 struct args {
     struct args_given given[ARGS_OPTIONS_MAX];
     int given_count;
-    char **operands; /* The operands: the front of `words` (args_parse). */
+    char **operands; /* args_parse moves the operands to the front of its `words`. */
     int operand_count;
     char **child; /* The words after "--" if the command runs a child, else NULL; ends with NULL. */
     int child_count;
@@ -70,9 +70,10 @@ bool args_refuse(char *error, size_t size, const char *format, ...)
 const struct cmd_option *args_option(const struct cmd *cmd, const struct cmd_option *common,
                                      const char *word);
 
-/* Whether a user may have typed `name` and meant `word`, because fewer letters than `*wrong` are
- * wrong; if so, `*wrong` becomes the number of wrong letters. Before the first call the caller sets
- * `*wrong` to ARGS_WRONG_MAX. */
+/* Finds what a user may have meant by `name`: called for one known `word` after the other. Returns
+ * whether `word` is nearer to `name` than all words before, because fewer than `*wrong` letters
+ * differ; then sets `*wrong` to their number. Before the first call the caller sets `*wrong` to
+ * ARGS_WRONG_MAX. */
 bool args_is_nearer(const char *name, const char *word, int *wrong);
 
 #endif

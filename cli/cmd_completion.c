@@ -16,7 +16,7 @@ struct completing {
     struct buf *out;
     int candidates;
 
-    /* The state that the words before the typed word lead to. */
+    /* Set by reading the words before the typed word. */
     const struct cmd_option *pending; /* The option whose value is being typed. */
     int operands;
     int child_words; /* Words behind "--". */
@@ -101,8 +101,8 @@ static void ask_children(struct completing *c, struct client *client)
     if (path.len > 1 && path.data[path.len - 1] == '/') {
         path.len--;
     }
-    /* The list begins after the typed name without its last letter, so that it includes a znode
-     * with exactly the typed name. */
+    /* The list has the names after `after`, without `after` itself. With the typed name as `after`
+     * a znode with exactly this name would be missing, so the last letter is left out. */
     if (strlen(name) > 1 && !(name[strlen(name) - 1] & 0x80)) {
         buf_append(&after, name, strlen(name) - 1);
     }

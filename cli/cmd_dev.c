@@ -47,7 +47,7 @@ struct dev {
     uint32_t wait_s;  /* Time for all replicas to serve. */
     uint32_t stops;   /* Signals to end that have come. */
     bool served;      /* The ensemble has served. */
-    bool refused;     /* A replica refused its start before `served`: a retry would not help. */
+    bool refused;     /* A replica refused to start while not `served`: a retry would not help. */
     uint32_t unclean; /* Replicas that ended by a signal or with an error while dev stopped them. */
 };
 
@@ -323,7 +323,8 @@ static void start_due(struct dev *dev)
         if (child->pid > 0 || now_ms < child->restart_at_ms) {
             continue;
         }
-        /* An answer now is another process's, often that of a forgotten `zabra dev`. */
+        /* The replica does not run yet: an answer is from another process on its port, often a
+         * replica of a forgotten `zabra dev`. */
         child->foreign = ask(child, "/livez", NULL) != 0;
         if (!child_start(child)) {
             plan_restart(child);

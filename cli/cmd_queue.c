@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 100, /* Names read at once, because other consumers may take the first items. */
+    PAGE = 100, /* Names per request; several, because other consumers may take the first items. */
     EMPTY = -2  /* There is no item. */
 };
 
@@ -17,7 +17,8 @@ struct queue {
     struct buf *data; /* What a replica has answered for the current item. */
 };
 
-/* Whether to print text: also for tables, which would add nothing to one path or one item. */
+/* Whether to print text. The format table counts as text, too: the result is a single path or item,
+ * to which a table would add nothing. */
 static bool is_words(const struct cli *cli)
 {
     return out_is_text(&cli->out) || cli->out.format == SETTINGS_TABLE;

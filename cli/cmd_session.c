@@ -47,7 +47,8 @@ static int list(struct cli *cli)
     int code = cli_ask_pages(cli, &request, "sessions", &whole);
 
     if (code == CMD_OK) {
-        (void)json_object_del(whole, "looked"); /* Both members describe the query. */
+        /* Both members describe the query, not a session. */
+        (void)json_object_del(whole, "looked");
         (void)json_object_del(whole, "hears_all");
         out_list(&cli->out, whole, "sessions", list_columns);
     }

@@ -28,7 +28,7 @@ struct child {
     char log_path[DEV_PATH_MAX + 32];
     pid_t pid;                 /* 0: not running. */
     int status;                /* The last status from waitpid. */
-    bool ready;                /* The replica has served since its start. */
+    bool ready;                /* The replica has served at least once since its last start. */
     bool foreign;              /* Another process answered on the port before the start. */
     uint64_t started_ms;       /* When the child was started (monotonic). */
     uint64_t restart_at_ms;    /* When to start the child again (monotonic); 0: at once. */

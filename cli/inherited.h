@@ -17,8 +17,9 @@ void inherited_note(void);
 /* Treats a descriptor as inherited, too, so that exec does not close it. */
 void inherited_add(int fd);
 
-/* Whether the parent process has set this signal to be ignored, as nohup does with SIGHUP. A
- * process that reads signals from a descriptor would receive an ignored signal all the same. */
+/* Whether the parent process has set this signal to be ignored, as nohup does with SIGHUP. Called
+ * before zabra handles a signal: a handler, or a descriptor of signals, would receive the signal
+ * all the same. */
 bool inherited_ignores(int signal_number);
 
 /* Blocks the signals in the list, which ends with 0, and returns a descriptor from which they are

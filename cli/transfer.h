@@ -32,7 +32,8 @@ struct transfer {
     bool (*take)(void *ctx, struct slice bytes);
     void *ctx;
     /* How long the transfer may stall, in ms; 0: the timeout of the settings. transfer_run()
-     * subtracts its waits for the first byte and for the answer, and leaves at least 1. */
+     * subtracts its waits for the first byte and for the answer, so that the next transfer gets the
+     * rest. It leaves at least 1, because 0 would mean the whole timeout again. */
     int64_t patience_ms;
     struct transfer_progress progress;
     struct buf answer; /* The body of a refusal, or the whole answer without `take`. */

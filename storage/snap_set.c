@@ -165,8 +165,9 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
     return ERR_OK;
 }
 
-/* Sets snap_records_mark and snap_bytes_mark. From them the figures count, roughly, the records and
- * bytes that a replay over the newest snapshot would read. */
+/* Sets snap_records_mark and snap_bytes_mark. The totals of the log minus these marks are, roughly,
+ * the records and bytes that a replay over the newest snapshot would read: store_figures shows
+ * them. */
 static void mark_snapshot(struct store *store, zxid_t start)
 {
     const struct wal *wal = &store->wal;

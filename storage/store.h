@@ -6,7 +6,7 @@
  * go through store_run in the order in which the protocol decided them, and become durable in this
  * order.
  *
- * Threads: the owner opens and closes while no other thread runs, and then may call all functions.
+ * Threads: while no other thread runs, the owner opens and closes, and may call all functions.
  * While other threads run, only the log thread calls store_run, and only one worker thread calls
  * store_preallocate and makes snapshots. Each function that other threads may call says so.
  */
@@ -30,7 +30,7 @@ enum {
 
 /* The identity of this disk, kept in two slots. No other operation runs before it is durable. */
 struct store_identity {
-    uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while bootstrapping or formatted as a learner. */
+    uint8_t cluster[STORE_CLUSTER_LEN]; /* Id of the cluster; zero before this disk joins one. */
     uint32_t member_id;
     uint64_t incarnation; /* Random, made when the directory was formatted; never 0. */
     bool bootstrapping;   /* Formatted, but in no cluster yet: the disk counts as empty. */
@@ -113,7 +113,7 @@ enum store_op_type {
     STORE_APPEND,       /* Records that follow the log's last one. */
     STORE_TRUNCATE,     /* Drop everything after `zxid`. */
     STORE_PROMISE,      /* Promise `epoch` to `leader`. */
-    STORE_IDENTITY,     /* Write the identity (format, found, join). */
+    STORE_IDENTITY,     /* Write the identity: the first one formats the directory. */
     STORE_QUARANTINE,   /* Set the mark with `reason`. */
     STORE_RELEASE,      /* Clear the mark. */
     STORE_RESET,        /* Forget log and snapshots; an empty log starts. Used before a refill. */
@@ -131,7 +131,7 @@ struct store_op {
     enum store_op_type type;
     struct logrec **recs; /* APPEND; references owned by the operation's owner. */
     size_t rec_count;
-    zxid_t committed; /* APPEND: commit watermark that the writer knows. */
+    zxid_t committed; /* APPEND: records up to this zxid are known to be committed. */
     zxid_t zxid;      /* TRUNCATE: the last record to keep. */
     uint32_t epoch;   /* PROMISE: the promised epoch. */
     uint32_t leader;
@@ -139,8 +139,9 @@ struct store_op {
     const char *reason;                    /* QUARANTINE. */
     uint64_t snap_offset;                  /* SNAP_CHUNK: offset in the file; consecutive. */
     struct slice snap_bytes;               /* SNAP_CHUNK. */
-    /* Error of SNAP_INSTALL; the old state stands. ERR_CORRUPT: the snapshot does not verify, or
-     * the staged log does not cover (start, end]. ERR_NO_SPACE: snapshot or log did not fit. */
+    /* Why SNAP_INSTALL was refused; log and snapshots are then unchanged. ERR_CORRUPT: the snapshot
+     * does not verify, or the staged log does not cover (start, end]. ERR_NO_SPACE: snapshot or log
+     * did not fit. */
     enum err ret_err;
     zxid_t ret_last;     /* Last zxid of the log; valid after TRUNCATE, RESET and SNAP_INSTALL. */
     uint64_t ret_chain;  /* Chain value at `ret_last`. */

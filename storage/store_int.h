@@ -62,8 +62,8 @@ struct store {
     struct snap_recv recv;
     struct store_snap_writer *writer; /* The snapshot being written; worker thread. */
     _Atomic zxid_t keep;              /* Learners need the log after this zxid. */
-    /* Where the last purge would have cut without `keep`; 0: that purge kept nothing for learners.
-     * Worker thread. */
+    /* The last purge kept log for learners alone; without them it would have removed the log up to
+     * this zxid. 0: it kept nothing for learners. Worker thread. */
     zxid_t kept_below;
 
     /* Guarded by wal.index_mutex. */

@@ -101,7 +101,7 @@ static enum err adopt_tail(struct wal *wal)
     return wal_manifest_write(wal);
 }
 
-/* Makes the changes of an opening for writing: finishes what a crash interrupted. */
+/* Finishes what a crash interrupted. Not called for a read-only opening, which changes nothing. */
 static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
 {
     enum err err = ERR_OK;

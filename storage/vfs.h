@@ -74,7 +74,7 @@ static inline enum err vfs_replace(const struct vfs *vfs, const char *name,
 }
 
 /*
- * Opens the kernel's files below the directory `dir`. The vfs keeps VFS_KEPT descriptors in
+ * Makes a vfs for the real files in the directory `dir`. The vfs keeps VFS_KEPT descriptors in
  * reserve: when no other descriptor is left, a file is opened with one of the reserve (see
  * base/os_files.h), and each closed file refills the reserve. ERR_NO_FILES only when the reserve is
  * used up, too. Any thread may open files.

@@ -35,10 +35,10 @@ struct wal_extent {
 };
 
 struct wal_segment {
-    struct vfs_file *file; /* NULL: the segment is idle, and no reader uses it now. */
-    uint32_t refs;         /* One for the list or for wal_log_take's caller; one per reader. */
-    /* The segment is in the list, which holds one of `refs`. That reference alone does not keep the
-     * file of an idle segment open. */
+    struct vfs_file *file; /* NULL: closed, because `is_idle` and no reader uses it now. */
+    uint32_t refs;         /* One for wal_log.segments or wal_log_take's caller; one per reader. */
+    /* The segment is in wal_log.segments, which holds one of `refs`. That reference alone does not
+     * keep the file of an idle segment open. */
     bool is_listed;
     bool is_idle; /* No longer written to: only readers keep the file open. */
     struct walfmt_header header;
@@ -170,7 +170,7 @@ void wal_log_release(struct wal *wal, struct wal_log *log);
 struct wal_spot {
     size_t segment; /* Index of the segment in which the log would be cut. */
     size_t keep;    /* Number of this segment's batches that end at or before the zxid. */
-    bool is_inside; /* The first batch that is not kept begins at or before the zxid. */
+    bool is_inside; /* The zxid lies inside the batch behind these, before its last record. */
 };
 
 /* Finds the place of `zxid`. ERR_MISSING when `zxid` is not between base and last. The caller holds
@@ -280,7 +280,7 @@ enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
 /* Returns the place of batch `index` of a segment. */
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index);
 
-/* Returns the largest size that a batch can have in a file, by the limit for a record. */
+/* Returns the largest size that a batch can have in a file; it depends on record_bytes_max. */
 uint64_t wal_batch_bytes_max(const struct wal *wal);
 
 enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_max,

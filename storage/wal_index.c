@@ -12,9 +12,9 @@ struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct wal
     return segment;
 }
 
-/* Returns the file of a segment if it need not stay open, else NULL. The last reference is not
- * always the list's: when the segment has left the log, the last reference may be a reader's. The
- * caller holds index_mutex. */
+/* Returns the file of a segment if it is to be closed now, else NULL. A file is closed when only
+ * the list refers to the segment and the segment is idle, or when no reference is left: the last
+ * one may be that of a reader, if the segment left the log before. The caller holds index_mutex. */
 static struct vfs_file *file_to_close(struct wal_segment *segment)
 {
     struct vfs_file *file = segment->file;

@@ -55,7 +55,7 @@ struct walfmt_batch {
     uint32_t count;      /* Number of records. */
     zxid_t durable_upto; /* Last zxid before this batch; the log up to it was synced. */
     uint64_t chain;      /* Chain value at `durable_upto`. */
-    zxid_t committed;    /* Commit watermark that the writer knew. */
+    zxid_t committed;    /* Records up to this zxid were known to be committed. */
 };
 
 struct walfmt_record {
