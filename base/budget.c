@@ -24,7 +24,8 @@ bool budget_try_take(struct budget *budget, size_t bytes)
     uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
 
     /* The loop repeats only when another thread has changed `used` at the same moment, or when the
-     * weak exchange has failed without such a change. Both are rare, but no number bounds them. */
+     * weak exchange has failed without such a change. Both are rare, but the number of repetitions
+     * has no upper bound. */
     while (used <= budget->max && bytes <= budget->max - used) {
         if (atomic_compare_exchange_weak_explicit(&budget->used, &used, used + bytes,
                                                   memory_order_relaxed, memory_order_relaxed)) {

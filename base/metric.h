@@ -47,8 +47,8 @@ void metric_add_buckets(const struct metric_histogram *histogram, uint64_t count
 double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
 
 /* These functions write Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. metric_head
- * writes the two head lines (HELP, TYPE), once per name. Histograms are in seconds; their count is
- * the sum of the buckets that are printed. */
+ * writes the two head lines (HELP, TYPE): call it once per name. Histograms are in seconds; their
+ * count is the sum of the buckets that are printed. */
 void metric_head(struct buf *out, const char *name, const char *type, const char *help);
 void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value);
 /* These two write the head and the only value of a family. */

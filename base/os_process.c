@@ -99,9 +99,9 @@ static uint64_t limit_in(const char *root, const char *path)
 }
 
 /* Returns the least limit of the group and all groups above it; 0 when there is none. In a
- * container /proc/self/cgroup may name the group by its path on the host, but below `mount` the
- * group is the top. Then the files below that path do not exist and are skipped, and the file
- * directly in `mount`, which is read last, has the limit. */
+ * container /proc/self/cgroup may give the group's path on the host, although `mount` itself is
+ * the directory of the group. Then the files below that path do not exist and are skipped, and the
+ * file directly in `mount`, which is read last, has the limit. */
 static uint64_t group_bytes(const char *root, const char *mount, const char *group,
                             const char *file)
 {

@@ -232,8 +232,8 @@ static void look_at_clocks(struct look *look)
     int64_t first_most = 0;
 
     JSONR_EACH (replica, look->replicas) {
-        /* The bounds of the difference from the local clock; `clock_ms` is from a Date in seconds.
-         */
+        /* The replica's clock is ahead of the local clock by `least` to `most` ms. A Date leaves
+         * out the milliseconds, so its true time is up to 1,000 ms after `clock_ms`. */
         int64_t clock_ms = jsonr_number(replica, "clock_ms");
         int64_t least = clock_ms - jsonr_number(replica, "answered_ms");
         int64_t most = clock_ms + 1000 - jsonr_number(replica, "asked_ms");
@@ -362,9 +362,9 @@ static bool is_loopback(const char *address)
     return config_is_loopback(host);
 }
 
-/* Whether a finding about an endpoint already explains why a member is missing: the member's
- * endpoint has not answered, or the member advertises none and an unknown endpoint has not
- * answered. */
+/* Whether a finding about an endpoint already explains why a member is missing. Either the endpoint
+ * that the member advertises has not answered; or the member advertises none, and an endpoint that
+ * no member advertises has not answered. Each endpoint of this second kind explains one member. */
 static bool is_told(struct look *look, const char *client)
 {
     bool nameless = !*client && look->nameless > 0;
@@ -407,7 +407,8 @@ static void look_at_member(struct look *look, const json_t *member)
     const char *client = jsonr_text(member, "client");
     const char *refused = jsonr_text(member, "refused");
 
-    if (*refused && strncmp(refused, two, strlen(two)) != 0) { /* DUPLICATE_ID covers `two`. */
+    /* A refusal that begins with `two` is already reported as DUPLICATE_ID. */
+    if (*refused && strncmp(refused, two, strlen(two)) != 0) {
         doctor_find(look, PEER_REFUSED, member, "%s", refused);
     }
     if (is_away(member)) {

@@ -10,8 +10,9 @@ enum {
     DUMP_MAX = 512 << 20
 };
 
-/* The mark after the digits of an integer that is kept as a string: with the mark the string is
- * written as an integer again. A string that itself ends with the mark gets a second one. */
+/* jansson cannot hold every integer of more than DIGITS_MAX digits. So such an integer is parsed as
+ * a string: its digits and this mark. When that string is written, it becomes an integer again. A
+ * string of the JSON text that ends with the mark itself gets a second one. */
 #define MARK     "\\u0000"
 #define MARK_LEN (sizeof(MARK) - 1)
 

@@ -214,7 +214,8 @@ static bool format_of(const char *word, enum settings_format *ret_format)
     return index >= 0;
 }
 
-/* Returns how many of the words, from the first one on, name a format; 0: none does. */
+/* Returns the number of words of the output option at words[0]: 2 for `-o json`, 1 for `-ojson` or
+ * `--output=json`; 0 when words[0] is no such option, or when the option names no format. */
 static int format_words(int word_count, char **words, enum settings_format *ret_format)
 {
     const char *word = words[0];

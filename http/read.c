@@ -51,10 +51,10 @@ static void end_wait(struct http_wait *wait)
 
 /*
  * Whether the watch covers all changes since the state that was read: the watch starts at that
- * state, or the changes since then were replayed to it. If not, the request reads again. Newer
- * changes alone are no reason to read again, because during many writes to other znodes the request
- * would read again and again. A replay has no changes of ACLs, so it does not cover a tag that
- * changes with ACLs (wait->acl).
+ * state, or the changes since then were replayed to it. If not, the request reads again. That the
+ * tree is newer than the state that was read is no reason to read again: while clients write to
+ * other znodes that is always true, and the request would read again and again. A replay has no
+ * changes of ACLs, so it does not cover a tag that changes with ACLs (wait->acl).
  */
 static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
 {
@@ -278,7 +278,9 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
         conn->request.large.state = HTTP_LARGE_RUNS;
         return HTTP_LARGE_ENTERED;
     }
-    if (atomic_load(&conn->http->draining)) { /* After http_large_end no thread ends a wait. */
+    /* While this replica shuts down, no read may enter the queue: http_large_end empties the
+     * queue only once, and the acceptor, which ends waits that time out, is stopped before that. */
+    if (atomic_load(&conn->http->draining)) {
         http_refuse(conn, ERR_NOT_READY, closing_text);
         return HTTP_LARGE_REFUSED;
     }

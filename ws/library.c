@@ -60,7 +60,7 @@ static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arri
      */
     buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES);
     ws_frame_init(&socket->intake.frames, limits->message_bytes_max);
-    /* ws_out_is_full and overrun.c bound the queue. */
+    /* The bytes in out.pieces are bounded by ws_out_is_full and by overrun.c. */
     pieces_init(&socket->out.pieces, gate_unsent(ws->gate));
     ws_beat_start(socket);
     metric_add(&ws->metrics.sockets_ever, 1);
@@ -134,7 +134,7 @@ static void socket_free(struct ws_socket *socket)
 /* ---- The library ---- */
 
 enum {
-    HANDSHAKE_MAX = 512 /* Most bytes of our answer to a handshake. */
+    HANDSHAKE_MAX = 512 /* Upper bound of the bytes of an answer to a handshake. */
 };
 
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,

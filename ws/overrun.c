@@ -167,8 +167,8 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
             end = &hit->hit_next;
             continue;
         }
-        /* Events of a difference are not ordered by zxid, so no zxid inside it is a place to
-         * continue: the watch restarts the whole difference. */
+        /* A watch cannot continue within a difference (since_of in subscribe.c), so the whole
+         * difference is repeated. */
         from = event->diff ? hit->diff_since : event->zxid - 1;
         watch_hold(hit);
         ws_lags_add(socket, hit->id, from, event->diff && ws_out_unsent(socket) > WS_DIFF_MAX);

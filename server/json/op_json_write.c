@@ -360,8 +360,9 @@ static enum err put_zxid(struct jsonw *json, const struct op_args *args,
     return ERR_OK;
 }
 
-/* Writers of the shapes that have members. Results of OP_SHAPE_NONE have neither stat nor
- * permissions, so put_znode writes their path only. */
+/* For each shape, the function that writes the JSON members of a result. Shapes without a function:
+ * op_json_results writes OP_SHAPE_MULTI, and ops.h names the writers of the others. Results of
+ * OP_SHAPE_NONE have neither stat nor permissions, so put_znode writes their path only. */
 static enum err (*const writers[])(struct jsonw *json, const struct op_args *args,
                                    const struct op_result *result,
                                    const struct op_json_style *style) = {

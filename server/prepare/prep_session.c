@@ -204,7 +204,8 @@ static void close_session(const struct prep_step *step, uint64_t id, enum txn_cl
     prep_delete_paths(step, overlay_ephemerals(&prep->overlay, step->state, id, &prep->paths), 0);
     overlay_session(&prep->overlay, step->state, id, &session);
     ASSERT(session.open && session.ephemeral_count == 0 && session.ephemeral_bytes == 0);
-    /* A session that was not opened in flight is in the state. */
+    /* The overlay has the opener while the transaction that opened the session is in flight. If the
+     * overlay does not have it, that transaction is applied, so the state has it. */
     struct slice from =
         session.from != NULL ? blob_slice(session.from) : state_session(step->state, id)->from;
 

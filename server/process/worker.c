@@ -113,7 +113,8 @@ static void restore(struct worker *worker, struct worker_job *job)
     answer(worker, job);
 }
 
-/* If the base of the log has moved, reports that to the core, also when no snapshot was written. */
+/* If the base of the log has moved, reports that to the core. Not only a new snapshot purges log:
+ * store_preallocate may purge log without one. */
 static void report_purged(struct worker *worker)
 {
     struct store_figures figures;

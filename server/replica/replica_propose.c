@@ -74,8 +74,9 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
 
     if (err == ERR_DISK_FULL) {
         PROBE("replica.quorum_low");
-        /* The refusal rests on no proposal, and must not wait for proposals in flight, which may
-         * wait for space. */
+        /* This refusal does not depend on proposals in flight, and must not wait for them: they may
+         * be waiting for disk space themselves. A refusal waits for *ret_zxid - 1, which is now a
+         * zxid that is delivered already. */
         *ret_zxid = replica->status.delivered + 1;
     }
     replica->counts.tree_refused += err == ERR_TREE_FULL ? 1 : 0;

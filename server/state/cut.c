@@ -96,8 +96,8 @@ static bool is_ahead(const struct state_cut *cut, struct slice path)
 }
 
 /* Whether the znode is unchanged since the cut: a change of data or children sets mzxid or pzxid
- * above the zxid of the cut. After a change of the ACL alone the result is still true, but then the
- * znode is saved already. */
+ * above the zxid of the cut. A change of the ACL alone leaves the result true. This does no harm:
+ * the old version was saved before that change, and save() keeps a version that it already has. */
 static bool is_as_it_was(const struct state_cut *cut, const struct znode *node)
 {
     return node->mzxid <= cut->zxid && node->pzxid <= cut->zxid;
