@@ -14,7 +14,7 @@
 
 enum {
     TIMEOUT_MS = 4000,
-    LONG_MS = 10000, /* The timeout of a session that must outlive an election. */
+    LONG_MS = 20000, /* The timeout of a session that must outlive an election on a slow machine. */
     GRACE_MS = 500
 };
 
