@@ -301,7 +301,7 @@ async function checkAlive(ensemble) {
   await ensemble.waitReady(); // A busy machine may have lost the leader a moment ago.
   for (const port of ensemble.ports) {
     await send(port, { method: 'GET', target: '/livez' }, 200);
-    await send(port, { method: 'GET', target: '/readyz' });
+    await send(port, { method: 'GET', target: '/readyz' }, 200);
   }
   const complaints = ensemble.complaints();
   if (complaints.length > 0) {
