@@ -1,11 +1,12 @@
 #include "base/log.h"
 
 #include "base/check.h"
-#include "base/minmax.h"
+#include "base/logfmt.h"
 #include "base/os_clock.h"
 #include "base/utf8.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ enum {
     CONTROL_END = 0xa0, /* Code points below this are controls or ASCII. */
     DELETE = 0x7f,
     PATH_SIZE = 32,
+    THREAD_SIZE = 16,
     TIMESTAMP_SIZE = 96
 };
 
@@ -32,6 +34,7 @@ static _Atomic uint64_t dropped;
 struct line {
     char text[LOG_LINE_MAX];
     size_t len;
+    size_t max; /* Only the tail may be written beyond TAIL_MAX bytes before `max`. */
 };
 
 /* Opens the pipe or terminal of `fd` once more, for writes that never wait for its reader.
@@ -79,7 +82,7 @@ uint64_t log_dropped(void)
 /* Appends `text`; false, and nothing is appended, when `text` would not leave room for the tail. */
 static bool put(struct line *line, const char *text, size_t len)
 {
-    if (len > sizeof(line->text) - TAIL_MAX - line->len) {
+    if (line->len + len + TAIL_MAX > line->max) {
         return false;
     }
     memcpy(line->text + line->len, text, len);
@@ -153,22 +156,79 @@ static void format_time(char *to, size_t size, int64_t wall_ms)
                    (int)(wall_ms % 1000));
 }
 
-static void build_line(struct line *line, enum log_level level, const char *subject,
-                       struct slice message, bool json)
+static const char *level_name(enum log_level level)
 {
     static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
+
+    return names[level];
+}
+
+/* Appends `,"name":value`. What does not fit is left out or, of a text, cut. */
+static void put_member(struct line *line, const struct logfmt_field *field)
+{
+    size_t start = line->len;
+    bool fits = put(line, ",\"", 2) && put(line, (const char *)field->name.data, field->name.len);
+
+    if (field->is_number) {
+        fits = fits && put(line, "\":", 2) &&
+               put(line, (const char *)field->value.data, field->value.len);
+    } else if (fits && put(line, "\":\"", 3)) {
+        size_t from = line->len;
+
+        put_escaped(line, field->value, true);
+        fits = line->len > from || field->value.len == 0;
+        put_tail(line, "\"");
+    } else {
+        fits = false;
+    }
+    line->len = fits ? line->len : start;
+}
+
+/* A message with named values gets half of the line, because its values come once more. Each value
+ * gets an equal share of what the values before it have left, so that a client whose text is long
+ * cannot hide the values behind it. */
+static void build_json(struct line *line, enum log_level level, const char *subject,
+                       const struct logfmt *message)
+{
+    char timestamp[TIMESTAMP_SIZE];
+    char thread[THREAD_SIZE] = "";
+
+    format_time(timestamp, sizeof(timestamp), os_wall_ms());
+    (void)pthread_getname_np(pthread_self(), thread, sizeof(thread));
+    put_str(line, "{\"time\":\"");
+    put_str(line, timestamp);
+    put_str(line, "\",\"level\":\"");
+    put_str(line, level_name(level));
+    put_str(line, "\",\"subject\":\"");
+    put_escaped(line, slice_str(subject), true);
+    put_str(line, "\",\"thread\":\"");
+    put_escaped(line, slice_str(thread), true);
+    put_str(line, "\",\"message\":\"");
+    line->max = message->count > 0 ? LOG_LINE_MAX / 2 : LOG_LINE_MAX;
+    put_escaped(line, slice_make(message->text, message->len), true);
+    put_tail(line, "\"");
+    for (size_t i = 0; i < message->count; i++) {
+        line->max = line->len + (LOG_LINE_MAX - line->len) / (message->count - i);
+        put_member(line, &message->fields[i]);
+    }
+    line->max = LOG_LINE_MAX;
+    put_tail(line, "}\n");
+}
+
+static void build_plain(struct line *line, enum log_level level, const char *subject,
+                        const struct logfmt *message)
+{
     char timestamp[TIMESTAMP_SIZE];
 
     format_time(timestamp, sizeof(timestamp), os_wall_ms());
-    put_str(line, json ? "{\"ts\":\"" : "");
     put_str(line, timestamp);
-    put_str(line, json ? "\",\"level\":\"" : " ");
-    put_str(line, names[level]);
-    put_str(line, json ? "\",\"subject\":\"" : " ");
-    put_escaped(line, slice_str(subject), json);
-    put_str(line, json ? "\",\"msg\":\"" : " ");
-    put_escaped(line, message, json);
-    put_tail(line, json ? "\"}\n" : "\n");
+    put_str(line, " ");
+    put_str(line, level_name(level));
+    put_str(line, " ");
+    put_escaped(line, slice_str(subject), false);
+    put_str(line, " ");
+    put_escaped(line, slice_make(message->text, message->len), false);
+    put_tail(line, "\n");
 }
 
 static ssize_t write_line(const struct line *line)
@@ -179,27 +239,34 @@ static ssize_t write_line(const struct line *line)
                                       : write(fd, line->text, line->len);
 }
 
+void log_message(enum log_level level, const char *subject, const struct logfmt *message)
+{
+    struct line line = {.len = 0, .max = LOG_LINE_MAX};
+
+    if (!log_enabled(level)) {
+        return;
+    }
+    if (atomic_load(&setup_json)) {
+        build_json(&line, level, subject, message);
+    } else {
+        build_plain(&line, level, subject, message);
+    }
+    if (write_line(&line) != (ssize_t)line.len) {
+        atomic_fetch_add(&dropped, 1);
+    }
+}
+
 void log_write(enum log_level level, const char *subject, const char *format, ...)
 {
-    char message[LOG_LINE_MAX];
-    struct line line = {.len = 0};
+    struct logfmt message;
     va_list args;
 
     if (!log_enabled(level)) {
         return;
     }
+    logfmt_init(&message);
     va_start(args, format);
-
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
-    int len = vsnprintf(message, sizeof(message), format, args);
-
+    logfmt_vprint(&message, format, args);
     va_end(args);
-    ASSERT(len >= 0);
-
-    size_t size = min_size((size_t)len, sizeof(message) - 1);
-
-    build_line(&line, level, subject, slice_make(message, size), atomic_load(&setup_json));
-    if (write_line(&line) != (ssize_t)line.len) {
-        atomic_fetch_add(&dropped, 1);
-    }
+    log_message(level, subject, &message);
 }

@@ -110,13 +110,13 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {
-    log_info("server", "replica %u answers on http://%s:%u", config->id,
+    log_info("server", "replica {id}%u answers on http://{address}%s:{port}%u", config->id,
              config->clients.client_address, config->clients.client_port);
     report_notes(notes);
 
     int signal_number = server_wait(server);
 
-    log_info("server", "ending on signal %d", signal_number);
+    log_info("server", "ending on signal {signal}%d", signal_number);
     server_announce_end(server);
     ws_drain(fronts->ws);
     server_drain(server);
@@ -153,8 +153,8 @@ static int run_server(struct config *config)
  * process. */
 static void report_lack(const char *text)
 {
-    log_error("server", "stopping: %s; the process has %" PRIu64 " MiB in memory", text,
-              os_memory_bytes() >> 20);
+    log_error("server", "stopping: {reason}%s; the process has {mib}%" PRIu64 " MiB in memory",
+              text, os_memory_bytes() >> 20);
     _exit(EXIT_LACK);
 }
 

@@ -333,8 +333,9 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
     buf_init(&path, (size_t)LOG_TARGET_MAX * 2);
     http_redact_path(request->route, target, &path);
     log_info("http",
-             "request=%llx remote=%s method=%s route=%s target=%s status=%u bytes=%zu us=%llu "
-             "zxid=0x%llx code=%s",
+             "request={request}%llx remote={address}%s method={method}%s route={route}%s "
+             "target={target}%s status={status}%u bytes={bytes}%zu us={us}%llu "
+             "zxid={zxid}0x%llx code={code}%s",
              (unsigned long long)request->id, conn->principal.address,
              request->is_head ? "HEAD" : (const char *)request->method.data,
              request->route ? request->route->name : "-", buf_cstr(&path), request->answer.status,

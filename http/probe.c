@@ -356,8 +356,8 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
     probe->listen.fd = listen_fd;
     if (own) {
         loop_add_reader(&probe->loop, &probe->listen, listen_fd, on_listen, probe);
-        log_info("http", "probes are also answered on http://%s:%u", limits->probe_address,
-                 limits->probe_port);
+        log_info("http", "probes are also answered on http://{address}%s:{port}%u",
+                 limits->probe_address, limits->probe_port);
     }
     thread_start(&probe->thread, "probes", run, probe);
     *ret_probe = probe;

@@ -199,23 +199,37 @@ static void put_field(const struct zab_notice *notice, struct slice name, struct
     }
 }
 
+void zab_notice_pieces(const struct zab_notice *notice,
+                       void (*take)(void *ctx, struct slice name, struct slice piece), void *ctx)
+{
+    struct slice rest = slice_str(texts[notice->type]);
+    struct buf value;
+
+    buf_init(&value, ZAB_TEXT_MAX - 1);
+    while (rest.len > 0) {
+        take(ctx, slice_make(NULL, 0), slice_cut(&rest, '{'));
+        if (rest.len > 0) {
+            struct slice name = slice_cut(&rest, '}');
+
+            buf_clear(&value);
+            put_field(notice, name, &value);
+            take(ctx, name, buf_slice(&value));
+        }
+    }
+    buf_release(&value);
+}
+
+static void append_piece(void *ctx, struct slice name UNUSED, struct slice piece)
+{
+    buf_append_slice(ctx, piece);
+}
+
 void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX])
 {
-    const char *at = texts[notice->type];
     struct buf out;
 
     buf_init(&out, ZAB_TEXT_MAX - 1);
-    while (*at != '\0') {
-        size_t len = strcspn(at, "{");
-
-        buf_append(&out, at, len);
-        at += len;
-        if (*at == '{') {
-            len = strcspn(at, "}");
-            put_field(notice, slice_make(at + 1, len - 1), &out);
-            at += len + 1;
-        }
-    }
+    zab_notice_pieces(notice, append_piece, &out);
     memcpy(text, out.data, out.len);
     text[out.len] = '\0';
     buf_release(&out);

@@ -294,6 +294,11 @@ enum {
 /* Writes the text for the operator: what has happened and what to do. */
 void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX]);
 
+/* Calls `take` for each piece of that text, in order. `name` says what a piece is, as "peer" or
+ * "zxid"; empty: words. The pieces are valid during the call. */
+void zab_notice_pieces(const struct zab_notice *notice,
+                       void (*take)(void *ctx, struct slice name, struct slice piece), void *ctx);
+
 /* Slices and pointers are valid until the next call into the core: the host copies what it keeps.
  */
 struct zab_effect {

@@ -82,25 +82,43 @@ static void take_snapshot(struct server *server)
     worker_post(&server->worker, job);
 }
 
+/* All values of a notice but its reason are numbers; JSON has a zxid as text. */
+static void take_piece(void *ctx, struct slice name, struct slice piece)
+{
+    if (name.len == 0) {
+        logfmt_text(ctx, piece);
+    } else {
+        logfmt_value(ctx, name, piece, !slice_eq(name, slice_str("reason")));
+    }
+}
+
+static void log_notice(enum log_level level, const char *before, const struct zab_notice *notice)
+{
+    struct logfmt message;
+
+    logfmt_init(&message);
+    logfmt_text(&message, slice_str(before));
+    zab_notice_pieces(notice, take_piece, &message);
+    log_message(level, "zab", &message);
+}
+
 /* Ends the process. Sends the queued messages first, because other replicas may have to stop as
  * well and learn the reason from these messages. */
 static void halt(struct core *core, const struct zab_notice *notice)
 {
-    char text[ZAB_TEXT_MAX];
+    const struct zab_notice kept = *notice;
 
-    zab_notice_text(notice, text);
     core->halting = true;
     if (core->tcp) {
         tcp_flush(core->tcp);
     }
-    log_error("zab", "stopping: %s", text);
+    log_notice(LOG_ERROR, "stopping: ", &kept);
     _exit(EXIT_HALT);
 }
 
 static void run_effect(struct server *server, const struct zab_effect *effect)
 {
     struct core *core = &server->core;
-    char text[ZAB_TEXT_MAX];
 
     switch (effect->type) {
     case ZAB_FX_SEND:
@@ -125,8 +143,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         halt(core, &effect->notice);
         break;
     case ZAB_FX_ALARM:
-        zab_notice_text(&effect->notice, text);
-        log_warn("zab", "%s", text);
+        log_notice(LOG_WARN, "", &effect->notice);
         break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
@@ -151,17 +168,18 @@ static void log_role(struct core *core)
     }
     core->logged = now.zab;
     if (now.zab.state == ZAB_LEADING && now.zab.serving) {
-        log_info("zab", "leading epoch %u from zxid 0x%llx on", now.zab.epoch,
+        log_info("zab", "leading epoch {epoch}%u from zxid {zxid}0x%llx on", now.zab.epoch,
                  (unsigned long long)now.zab.committed);
     } else if (now.zab.serving) {
-        log_info("zab", "in step with leader %u in epoch %u", now.zab.leader, now.zab.epoch);
+        log_info("zab", "in step with leader {leader}%u in epoch {epoch}%u", now.zab.leader,
+                 now.zab.epoch);
     } else if (now.zab.state == ZAB_LOOKING) {
-        log_info("zab", "looking for a leader: %s",
+        log_info("zab", "looking for a leader: {reason}%s",
                  now.zab.reason[0] ? now.zab.reason : "just started");
     } else if (now.zab.state == ZAB_LEADING) {
         log_info("zab", "elected: collecting a quorum for a new epoch");
     } else {
-        log_info("zab", "joining leader %u", now.zab.leader);
+        log_info("zab", "joining leader {leader}%u", now.zab.leader);
     }
 }
 
@@ -340,11 +358,11 @@ static void log_clock(struct core *core, const struct replica_status *status)
     }
     if (!core->clock_wrong && off_ms > CLOCK_WRONG_MS) {
         core->clock_wrong = true;
-        log_warn(
-            "clock",
-            "the wall clock of this replica is %.1f s %s the clocks of a majority of the voters; "
-            "correct it and keep it synchronized (chrony, systemd-timesyncd)",
-            (double)off_ms / 1000.0, ahead_ms > 0 ? "ahead of" : "behind");
+        log_warn("clock",
+                 "the wall clock of this replica is {seconds}%.1f s {direction}%s the clocks of a "
+                 "majority of the voters; correct it and keep it synchronized (chrony, "
+                 "systemd-timesyncd)",
+                 (double)off_ms / 1000.0, ahead_ms > 0 ? "ahead of" : "behind");
     } else if (core->clock_wrong && off_ms < CLOCK_RIGHT_MS) {
         core->clock_wrong = false;
         log_info("clock", "the wall clock agrees with a majority of the voters again");

@@ -46,7 +46,7 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     ASSERT(entry);
     (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
     entry->refused[0] = '\0';
-    log_info("zab", "peer %u is connected", peer);
+    log_info("zab", "peer {peer}%u is connected", peer);
     core_step(server, &event);
 }
 
@@ -54,7 +54,7 @@ static void on_down(void *ctx, uint32_t peer, const char *why)
 {
     struct zab_event event = {.type = ZAB_EV_PEER_DOWN, .peer = peer};
 
-    log_info("zab", "peer %u is disconnected: %s", peer, why);
+    log_info("zab", "peer {peer}%u is disconnected: {reason}%s", peer, why);
     core_step(ctx, &event);
 }
 
@@ -74,14 +74,14 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
     uint64_t now_ms = os_now_ms();
 
     if (!entry) {
-        log_warn("zab", "a connection to the peer port is refused: %s", why);
+        log_warn("zab", "a connection to the peer port is refused: {reason}%s", why);
         return;
     }
     (void)snprintf(entry->refused, sizeof entry->refused, "%s", why);
     server->core.publish_now = true;
     if (entry->refusal_logged_ms == 0 || now_ms - entry->refusal_logged_ms >= REFUSAL_AGAIN_MS) {
         entry->refusal_logged_ms = now_ms;
-        log_warn("zab", "peer %u is refused: %s", peer, why);
+        log_warn("zab", "peer {peer}%u is refused: {reason}%s", peer, why);
     }
 }
 
@@ -95,8 +95,8 @@ static void on_listen(void *ctx, const char *why)
     server->core.publish_now = true;
     if (!why) {
         if (listen->why[0]) {
-            log_info("zab", "listens for other replicas on %s port %u", server->config->peers.host,
-                     server->config->peers.port);
+            log_info("zab", "listens for other replicas on {address}%s port {port}%u",
+                     server->config->peers.host, server->config->peers.port);
         }
         *listen = (struct core_listen){.logged_ms = 0};
         return;
@@ -107,7 +107,8 @@ static void on_listen(void *ctx, const char *why)
                                ? LISTEN_AGAIN_MS
                                : min_u64(listen->pause_ms * 2, LISTEN_AGAIN_MAX_MS);
         listen->logged_ms = now_ms;
-        log_warn("zab", "other replicas cannot connect yet: %s; this replica keeps trying", why);
+        log_warn("zab", "other replicas cannot connect yet: {reason}%s; this replica keeps trying",
+                 why);
     }
 }
 
@@ -129,7 +130,8 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
         entry->duplicate_logged_ms = now_ms;
         log_error(
             "zab",
-            "%s: stop one of the two processes; the process that connected first keeps its place",
+            "{reason}%s: stop one of the two processes; the process that connected first keeps its "
+            "place",
             text);
     }
 }

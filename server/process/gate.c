@@ -276,9 +276,9 @@ void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
 
 void gate_guard_log(struct gate *gate, uint64_t now_ms)
 {
-    char line[GUARD_LINE_MAX];
+    struct logfmt line;
 
-    for (int i = 0; i <= GUARD_ADDRESSES_MAX && guard_line(&gate->guard, now_ms, line); i++) {
-        log_warn("auth", "%s", line);
+    for (int i = 0; i <= GUARD_ADDRESSES_MAX && guard_line(&gate->guard, now_ms, &line); i++) {
+        log_message(LOG_WARN, "auth", &line);
     }
 }

@@ -137,16 +137,19 @@ static bool is_due(const struct guard_address *address, uint64_t now_ms)
            (now_ms > address->logged_ms && now_ms - address->logged_ms >= GUARD_LOG_EVERY_MS);
 }
 
-static void write_line(struct guard_address *address, uint64_t now_ms, char line[GUARD_LINE_MAX])
+static void write_line(struct guard_address *address, uint64_t now_ms, struct logfmt *line)
 {
     const uint64_t *failed = address->failed;
 
-    (void)snprintf(line, GUARD_LINE_MAX,
-                   "failed credentials: address=%s user=%s password=%" PRIu64 " super=%" PRIu64
-                   " malformed=%" PRIu64 " session=%" PRIu64 " slowed=%" PRIu64,
-                   address->network, address->user[0] ? address->user : "-",
-                   failed[GATE_FAILED_PASSWORD], failed[GATE_FAILED_SUPER],
-                   failed[GATE_FAILED_MALFORMED], failed[GATE_FAILED_SESSION], address->slowed);
+    logfmt_init(line);
+    logfmt_print(line,
+                 "failed credentials: address={address}%s user={user}%s "
+                 "password={password_failures}%" PRIu64 " super={super_failures}%" PRIu64
+                 " malformed={malformed}%" PRIu64 " session={session_failures}%" PRIu64
+                 " slowed={slowed}%" PRIu64,
+                 address->network, address->user[0] ? address->user : "-",
+                 failed[GATE_FAILED_PASSWORD], failed[GATE_FAILED_SUPER],
+                 failed[GATE_FAILED_MALFORMED], failed[GATE_FAILED_SESSION], address->slowed);
     memset(address->failed, 0, sizeof address->failed);
     address->slowed = 0;
     address->user[0] = '\0';
@@ -156,7 +159,7 @@ static void write_line(struct guard_address *address, uint64_t now_ms, char line
 
 /* Writes the log line of an address that is due; false: no line was written. An address without
  * failures since its last line gives up its entry. */
-static bool look(struct guard_address *address, uint64_t now_ms, char line[GUARD_LINE_MAX])
+static bool look(struct guard_address *address, uint64_t now_ms, struct logfmt *line)
 {
     if (!address->used || !is_due(address, now_ms)) {
         return false;
@@ -169,7 +172,7 @@ static bool look(struct guard_address *address, uint64_t now_ms, char line[GUARD
     return true;
 }
 
-bool guard_line(struct guard *guard, uint64_t now_ms, char line[GUARD_LINE_MAX])
+bool guard_line(struct guard *guard, uint64_t now_ms, struct logfmt *line)
 {
     bool found = false;
 

@@ -30,6 +30,7 @@
 #ifndef SERVER_GUARD_H
 #define SERVER_GUARD_H
 
+#include "base/logfmt.h"
 #include "base/metric.h"
 #include "base/network.h"
 #include "server/op/auth.h"
@@ -43,10 +44,9 @@ enum {
     GUARD_ADDRESS_FAILURES = 60, /* Tokens of an address, for all its users together. */
     GUARD_ADDRESS_AGAIN_MS = 1000,
     GUARD_ADDRESS_DEBT_MAX_MS = 600000,
-    GUARD_LOG_EVERY_MS = 60000, /* Time between two log lines of an address. */
-    GUARD_ADDRESSES_MAX = 256,  /* Addresses with log lines of their own; others share one. */
-    GUARD_USER_MAX = 24,        /* Bytes of a user's name in the log. */
-    GUARD_LINE_MAX = 512,
+    GUARD_LOG_EVERY_MS = 60000,  /* Time between two log lines of an address. */
+    GUARD_ADDRESSES_MAX = 256,   /* Addresses with log lines of their own; others share one. */
+    GUARD_USER_MAX = 24,         /* Bytes of a user's name in the log. */
     CONFIRMED_SETS = 1024,       /* A power of two. */
     CONFIRMED_WAYS = 16,         /* Identities in each set. */
     CONFIRMED_OF_ADDRESS = 4,    /* Identities of one address in a set. */
@@ -97,6 +97,6 @@ void guard_failed(struct guard *guard, const struct op_principal *who, enum gate
 
 /* Writes the log line of the next address with failures; false: there is none. Called each second.
  */
-bool guard_line(struct guard *guard, uint64_t now_ms, char line[GUARD_LINE_MAX]);
+bool guard_line(struct guard *guard, uint64_t now_ms, struct logfmt *ret_line);
 
 #endif

@@ -66,7 +66,8 @@ static int retry_ms(struct log_thread *log)
 void log_thread_end_if(bool failed, enum err err)
 {
     if (failed) {
-        log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
+        log_error("storage",
+                  "the data directory failed ({error}%s): stopping at once, nothing is retried",
                   err_text(err));
         _exit(EXIT_DISK);
     }

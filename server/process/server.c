@@ -92,21 +92,22 @@ static void log_verdict(const struct config *config, const struct store_report *
 {
     switch (report->verdict) {
     case STORE_EMPTY:
-        log_info("storage", "%s is new", config->storage.data_dir);
+        log_info("storage", "{path}%s is new", config->storage.data_dir);
         break;
     case STORE_CLEAN:
-        log_info("storage", "%s is sound: log up to zxid 0x%llx", config->storage.data_dir,
-                 (unsigned long long)report->log_last);
+        log_info("storage", "{path}%s is sound: log up to zxid {zxid}0x%llx",
+                 config->storage.data_dir, (unsigned long long)report->log_last);
         break;
     case STORE_TORN_TAIL:
         log_info("storage",
-                 "%s: dropped %llu bytes at the end of the log that were never acknowledged; log "
-                 "up to zxid 0x%llx",
+                 "{path}%s: dropped {bytes}%llu bytes at the end of the log that were never "
+                 "acknowledged; log up to zxid {zxid}0x%llx",
                  config->storage.data_dir, (unsigned long long)report->torn_bytes,
                  (unsigned long long)report->log_last);
         break;
     case STORE_DAMAGED:
-        log_error("storage", "%s is damaged: %s", config->storage.data_dir, report->reason);
+        log_error("storage", "{path}%s is damaged: {reason}%s", config->storage.data_dir,
+                  report->reason);
         break;
     }
     if (report->one_slot_bad) {
@@ -187,7 +188,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
         !lists_agree(config, &server->options.zab.config, error)) {
         return ERR_CONFIG;
     }
-    log_info("storage", "recovered in %llu ms up to zxid 0x%llx",
+    log_info("storage", "recovered in {ms}%llu ms up to zxid {zxid}0x%llx",
              (unsigned long long)(os_now_ms() - begin_ms),
              (unsigned long long)server->options.zab.committed);
     return ERR_OK;
@@ -346,7 +347,8 @@ void server_announce_end(struct server *server)
     if (delay_ms == 0) {
         return;
     }
-    log_info("server", "/readyz answers 503 now; all else is served for another %u ms (drainDelay)",
+    log_info("server",
+             "/readyz answers 503 now; all else is served for another {ms}%u ms (drainDelay)",
              delay_ms);
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/logfmt.h"
 #include "base/loop.h"
 #include "base/mailbox.h"
 #include "base/mem.h"

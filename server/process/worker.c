@@ -238,15 +238,16 @@ static void snapshot(struct worker *worker, struct worker_job *job, struct list 
         job->event.stored_snap =
             (struct zab_ev_stored_snap){.start = job->zxid, .log_base = figures.log_base};
         if (figures.unremoved > 0) {
-            log_warn("storage",
-                     "%u old files of snapshots and log cannot be removed; the next snapshot tries "
-                     "again",
-                     figures.unremoved);
+            log_warn(
+                "storage",
+                "{count}%u old files of snapshots and log cannot be removed; the next snapshot "
+                "tries again",
+                figures.unremoved);
         }
     } else {
         metric_add(&worker->snapshot_errors, 1);
         log_warn("storage",
-                 "a snapshot could not be written (%s); the log is kept, and the snapshot "
+                 "a snapshot could not be written ({error}%s); the log is kept, and the snapshot "
                  "is tried again later",
                  err_text(job->err));
     }
@@ -270,7 +271,7 @@ static void check_and_send(struct worker *worker, struct worker_job *job, struct
         }
     }
     if (worker->send.condemned > condemned) {
-        log_warn("storage", "a snapshot is damaged and no longer used: %s",
+        log_warn("storage", "a snapshot is damaged and no longer used: {action}%s",
                  job->err == ERR_OK ? "an older snapshot is sent" : "a new snapshot is taken");
     }
     send_piece(worker, job);

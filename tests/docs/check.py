@@ -170,6 +170,63 @@ def check_closes(_options, report):
     report.same("docs/websocket.md", documented, real)
 
 
+# --- log lines ---
+
+PRODUCT = ("base", "cli", "http", "server", "storage", "ws", "zab")
+# A call up to its format, which may consist of several literals and macros such as PRIu64.
+LOG_CALL = re.compile(r"\b(?:log_(?:debug|info|warn|error)\(\s*\"\w+\"|logfmt_print\(\s*\w+),\s*"
+                      r"((?:\"(?:[^\"\\]|\\.)*\"|PRI\w+|\s+)+)[,)]")
+LOG_NAMED = re.compile(r"\{([a-z0-9_]{1,24})\}(?:0x)?%[-0]*[\d*]*(?:\.[\d*]+)?[hlzj]*[diuxcsf]")
+LOG_UNNAMED = re.compile(r"(?<!%)%(?!%)")
+# The names of the text that zab/ writes for an alarm.
+LOG_NOTICE = re.compile(r"\[ZAB_NOTICE_\w+\] =\s*((?:\"[^\"]*\"\s*)+)")
+LOG_RESERVED = {"time", "level", "subject", "thread", "message"}
+
+
+def joined(literals):
+    """The text of adjacent literals; a macro of <inttypes.h> becomes `u`."""
+    literals = re.sub(r"PRI\w+", "\"u\"", literals)
+    return "".join(re.findall(r"\"((?:[^\"\\]|\\.)*)\"", literals)).replace('\\"', '"')
+
+
+def log_formats():
+    """Pairs of place and format. A format that is only `%s` prints a sentence made elsewhere."""
+    for folder in PRODUCT:
+        for path in sorted((TOP / folder).rglob("*.c")):
+            if path.parent.name == "base" and path.stem in ("log", "logfmt"):
+                continue
+            text = path.read_text()
+            for call in LOG_CALL.finditer(text):
+                line = text.count("\n", 0, call.start()) + 1
+                yield f"{path.relative_to(TOP)}:{line}", joined(call[1])
+    effects = (TOP / "zab/effects.c").read_text()
+    for notice in LOG_NOTICE.finditer(effects):
+        yield "zab/effects.c", re.sub(r"\{(\w+)\}", r"{\1}%s", joined(notice[1]))
+
+
+def check_logs(_options, report):
+    """docs/logs.md has each name of a value and each message, and no other."""
+    page = (DOCS / "logs.md").read_text()
+    names = set()
+    messages = set()
+    for where, text in log_formats():
+        report.look()
+        found = LOG_NAMED.findall(text)
+        if text in ("%s", "%.*s"):
+            continue
+        if LOG_UNNAMED.search(LOG_NAMED.sub("", text)):
+            report.fail(where, f"a value has no name: {text}")
+        twice = len(set(found)) < len(found) and where != "zab/effects.c"
+        if twice or LOG_RESERVED & set(found):
+            report.fail(where, f"a name is used twice or reserved: {text}")
+        names |= set(found)
+        messages.add(LOG_NAMED.sub(lambda named: named[1].upper(), text).replace("%%", "%"))
+    if not messages:
+        report.fail("docs.logs", "no log line was found")
+    report.same("docs/logs.md", set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.M)), names)
+    report.same("docs/logs.md", set(re.findall(r"^\| \w+ \| `([^`]+)` \|", page, re.M)), messages)
+
+
 # --- promtool ---
 
 

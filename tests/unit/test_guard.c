@@ -460,30 +460,30 @@ TEST(a_debt_is_bounded, fixture, setup, teardown)
 TEST(an_address_is_logged_once_a_minute, fixture, setup, teardown)
 {
     uint64_t now_ms = 5000;
-    char line[GUARD_LINE_MAX];
+    struct logfmt line;
     uint32_t lines = 0;
 
-    assert_false(guard_line(fixture->guard, now_ms, line));
+    assert_false(guard_line(fixture->guard, now_ms, &line));
     for (uint32_t second = 0; second < 120; second++) {
         (void)guess(fixture, "10.0.0.7", "alice", 10);
-        while (guard_line(fixture->guard, now_ms, line)) {
+        while (guard_line(fixture->guard, now_ms, &line)) {
             lines++;
-            assert_non_null(strstr(line, "address=10.0.0.7 user=alice"));
+            assert_non_null(strstr(line.text, "address=10.0.0.7 user=alice"));
         }
         now_ms += 1000;
         fixture->now_ns += UINT64_C(1000) * NS_PER_MS;
     }
     assert_int_equal(lines, 2);
-    assert_non_null(strstr(line, "password=10 super=0 malformed=0 session=0 slowed=590"));
+    assert_non_null(strstr(line.text, "password=10 super=0 malformed=0 session=0 slowed=590"));
     /* The log reports what has come since, and then nothing more. */
-    assert_true(guard_line(fixture->guard, now_ms, line));
-    assert_false(guard_line(fixture->guard, now_ms + 600000, line));
-    assert_false(guard_line(fixture->guard, now_ms + 600001, line));
+    assert_true(guard_line(fixture->guard, now_ms, &line));
+    assert_false(guard_line(fixture->guard, now_ms + 600000, &line));
+    assert_false(guard_line(fixture->guard, now_ms + 600001, &line));
 }
 
 TEST(names_cannot_forge_lines, fixture, setup, teardown)
 {
-    char line[GUARD_LINE_MAX];
+    struct logfmt line;
     bool allowed = false;
     struct op_principal evil =
         show("10.0.0.7", "x\n user=\"root\" \xc3\xa4 a very long name it is:p");
@@ -494,13 +494,13 @@ TEST(names_cannot_forge_lines, fixture, setup, teardown)
     principal_release(&evil);
     (void)request(fixture, "10.0.0.7", "x\n user=\"root\" \xc3\xa4 a very long name it is:q",
                   &allowed);
-    assert_true(guard_line(fixture->guard, 1, line));
-    assert_non_null(strstr(line, " user=x??user??root?????a?very "));
+    assert_true(guard_line(fixture->guard, 1, &line));
+    assert_non_null(strstr(line.text, " user=x??user??root?????a?very "));
 }
 
 TEST(many_addresses_share_a_line, fixture, setup, teardown)
 {
-    char line[GUARD_LINE_MAX];
+    struct logfmt line;
     uint32_t lines = 0;
     bool others = false;
 
@@ -510,10 +510,10 @@ TEST(many_addresses_share_a_line, fixture, setup, teardown)
         (void)snprintf(who.address, sizeof(who.address), "10.1.%u.%u", i / 250, i % 250);
         guard_failed(fixture->guard, &who, GATE_FAILED_SESSION);
     }
-    while (guard_line(fixture->guard, 7, line)) {
+    while (guard_line(fixture->guard, 7, &line)) {
         lines++;
-        others = others || strstr(line, "address=others user=- password=0 super=0 malformed=0 "
-                                        "session=4744 slowed=0");
+        others = others || strstr(line.text, "address=others user=- password=0 super=0 malformed=0 "
+                                             "session=4744 slowed=0");
     }
     assert_int_equal(lines, GUARD_ADDRESSES_MAX + 1);
     assert_true(others);
