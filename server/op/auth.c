@@ -34,6 +34,13 @@ struct slice auth_user(struct slice id)
     return slice_make(id.data, slice_find(id, ':'));
 }
 
+struct slice auth_shown(const struct auth_id *id)
+{
+    bool has_hash = slice_eq(id->scheme, slice_str(digest_scheme));
+
+    return has_hash ? auth_user(id->id) : id->id;
+}
+
 /* Sets a bit. Usually it is set already; then nothing is written, so that the word stays in the CPU
  * caches of the other threads that read it. */
 void auth_note(_Atomic uint32_t *bits, uint32_t index)

@@ -59,6 +59,9 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
 /* Returns the user of "user:hash". */
 struct slice auth_user(struct slice id);
 
+/* Returns the part of an identity that may be shown: its id, for "digest" without the hash. */
+struct slice auth_shown(const struct auth_id *id);
+
 /* Sets the bit of an identity in `right` or `wrong`, by its index. Any thread. */
 void auth_note(_Atomic uint32_t *bits, uint32_t index);
 

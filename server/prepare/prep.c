@@ -19,6 +19,7 @@ struct prep *prep_new(const struct prep_limits *limits)
     buf_init(&prep->acl, ACL_BYTES_MAX);
     buf_init(&prep->scope, TXN_SCOPE_MAX);
     buf_init(&prep->bytes, CODED_BYTES_MAX);
+    buf_init(&prep->actor, TXN_ACTOR_MAX);
     return prep;
 }
 
@@ -34,6 +35,7 @@ void prep_free(struct prep *prep)
     buf_release(&prep->acl);
     buf_release(&prep->scope);
     buf_release(&prep->bytes);
+    buf_release(&prep->actor);
     mem_free(prep);
 }
 
@@ -172,6 +174,14 @@ static enum err finish(struct prep_step *step)
     return prep_refuse(step, err, detail);
 }
 
+static void begin(const struct prep_step *step)
+{
+    struct txn_header header = *step->header;
+
+    header.actor = prep_actor(step);
+    txn_begin(step->out, &header);
+}
+
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result)
 {
@@ -188,7 +198,6 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
     buf_clear(out);
     prep->growth.request = 0;
     prep->growth.answer = 0;
-    txn_begin(out, job->header);
     enum err err = prep_in_session(&step);
 
     if (err == ERR_OK) {
@@ -202,6 +211,7 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
         err = check_space(&step);
     }
     if (err == ERR_OK) {
+        begin(&step);
         err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
     }
     if (err == ERR_OK) {
@@ -212,6 +222,7 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
         buf_clear(out);
         return err;
     }
+    prep_confirm(&step);
     overlay_commit(&prep->overlay);
     prep_growth_commit(&prep->growth, zxid);
     /* Of the result only `created` is kept: the client's replica makes the rest of the answer when

@@ -37,6 +37,7 @@ struct prep {
     struct buf acl;   /* ACL that the current request or element sets; empty: open. */
     struct buf scope; /* Scope of the current request's idempotency key. */
     struct buf bytes; /* The current request or its answer, encoded. */
+    struct buf actor; /* The actor of the current request, encoded. */
 };
 
 /* One request, or one element of a multi, while it becomes a transaction. */
@@ -122,6 +123,14 @@ void prep_answer(const struct prep_step *step, struct slice path, bool has_stat)
 
 /* If the request has a key, adds the whole answer to the transaction. */
 enum err prep_remember(struct prep_step *step);
+
+/* ---- The actor. ---- */
+
+/* Encodes the actor of the request; the bytes are those of prep->actor. */
+struct slice prep_actor(const struct prep_step *step);
+
+/* Notes in the transaction which identities were confirmed by the ACLs that were checked. */
+void prep_confirm(const struct prep_step *step);
 
 /* ---- ACLs. ---- */
 

@@ -146,7 +146,10 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     overlay_put(overlay, path, step->zxid, &(struct overlay_node){.exists = false});
     prep_count_quota(step, path, -1, -(int64_t)node.stat.data_length);
     prep_limits_gone(step, path);
-    txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE, .flags = flags, .path = path});
+    txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE,
+                                            .flags = (uint8_t)(flags | TXN_VERSION_BEFORE),
+                                            .path = path,
+                                            .version = node.stat.version});
     if ((flags & TXN_REPLY) != 0) {
         prep_answer(step, path, false);
     }

@@ -2,7 +2,8 @@
  * txn.h - the transaction: a list of effects with absolute results, and its bytes.
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
- * i64, then effects until the end: type u8, flags u8, fields (txn.c lists the fields of each type).
+ * i64; with the flag TXN_HAS_ACTOR the actor, a u16 length and its bytes (struct txn_actor); then
+ * effects until the end: type u8, flags u8, fields (txn.c lists the fields of each type).
  * The fields of an effect that is not about a znode are wrapped in one field of bytes. An effect of
  * an unknown type makes the transaction malformed, because a reader that skipped the effect would
  * lose it.
@@ -20,12 +21,16 @@
 #include "base/wire.h"
 
 enum {
-    TXN_VERSION = 2,
+    TXN_VERSION = 3,
+    TXN_VERSION_OLDEST = 2, /* Without flags of the header, and without TXN_VERSION_BEFORE. */
     TXN_EFFECTS_MAX = 1000000,
 
     TXN_ACL_MAX = 16384,      /* Bytes of an encoded ACL. */
     TXN_SECRET_HASH_LEN = 32, /* SHA-256 of a session's secret. */
     TXN_FROM_MAX = 128,       /* Bytes of a client's address and identity. */
+    TXN_ACTOR_IDS_MAX = 16,   /* Identities of an actor. */
+    TXN_ACTOR_ID_MAX = 256,   /* Bytes of one of them. */
+    TXN_ACTOR_MAX = 8192,     /* Bytes of an encoded actor. */
     TXN_SCOPE_MAX = 2048,     /* Bytes of the scope of an idempotency key. */
     TXN_KEY_MAX = 256,        /* Bytes of the key itself. */
     TXN_FINGERPRINT_LEN = 16, /* Bytes of the hash of the request that has the key. */
@@ -82,6 +87,25 @@ enum txn_effect_type {
 enum {
     TXN_REPLY = 1U << 0,     /* Flag: this effect answers an operation of the request. */
     TXN_NULL_DATA = 1U << 1, /* Flag: the data is null, not empty. */
+    /* Flag of a DELETE: the version that the znode had follows the path. */
+    TXN_VERSION_BEFORE = 1U << 2,
+};
+
+enum {
+    TXN_HAS_ACTOR = 1U << 0, /* Flag of the header. */
+};
+
+/* The client that requested the transaction, for the audit log; the state does not use it. Bytes:
+ * op u8, number of identities u8 (bit 7: super), with identities `confirmed` u16, session varint,
+ * then address and each identity as varint length and text. */
+struct txn_actor {
+    uint8_t op;           /* Operation of the request (enum op_id), opaque here. */
+    bool super;           /* It is the super user. */
+    uint64_t session;     /* Public id of the session of the request; 0: none. */
+    struct slice address; /* Numeric address; empty: the leader itself made the request. */
+    uint32_t count;
+    uint32_t confirmed;                  /* Bit i: an ACL, or superDigest, has confirmed ids[i]. */
+    struct slice ids[TXN_ACTOR_IDS_MAX]; /* "scheme:name", without any hash. */
 };
 
 struct txn_header {
@@ -90,6 +114,7 @@ struct txn_header {
     uint64_t request;       /* Number that this replica gave to the request. */
     int64_t age_ms;         /* Age of the ensemble, not below the age of any earlier transaction. */
     int64_t stamp_ms;       /* Wall clock, ms since 1970. */
+    struct slice actor;     /* An encoded txn_actor; empty: none. */
 };
 
 struct txn_session_open {
@@ -141,7 +166,8 @@ struct txn_effect {
             struct slice acl;  /* CREATE, SET_ACL: encoded ACL; empty means open to all. */
             uint64_t owner;    /* CREATE: 0, session, OWNER_CONTAINER or OWNER_TTL_MARK | ttl. */
             uint32_t creates;  /* CREATE: the parent's count of creates after this create. */
-            int32_t version;   /* SET, SET_ACL: the new version or aversion. */
+            int32_t version;   /* SET, SET_ACL: the new version or aversion. DELETE with
+                                  TXN_VERSION_BEFORE: the last version. */
         };
 
         struct txn_session_open open;
@@ -154,6 +180,15 @@ struct txn_effect {
 
 /* Begins a transaction. Age and stamp must be within their bounds. */
 void txn_begin(struct buf *out, const struct txn_header *header);
+
+/* Sets `confirmed` of the actor of a transaction that txn_begin has begun at the start of `txn`;
+ * does nothing if it has no actor, or one without identities. */
+void txn_confirm(struct buf *txn, uint32_t confirmed);
+
+/* Encode and decode an actor. Encoding cuts identities longer than TXN_ACTOR_ID_MAX. ERR_FORMAT
+ * when the bytes are malformed; decoded slices point into them. */
+void txn_actor_encode(struct buf *out, const struct txn_actor *actor);
+enum err txn_actor_decode(struct slice bytes, struct txn_actor *ret_actor);
 void txn_put(struct buf *out, const struct txn_effect *effect);
 
 /* Read the header, then one effect per call until ERR_MISSING at the end; ERR_FORMAT when

@@ -39,6 +39,24 @@ static struct state *small_state(void)
     return state;
 }
 
+/* Begins a transaction with an actor. */
+static void begin_with_actor(struct buf *txn)
+{
+    struct txn_actor actor = {.op = 6,
+                              .session = 7,
+                              .address = slice_str("::1"),
+                              .count = 2,
+                              .ids = {slice_str("digest:alice"), slice_str("x:y")}};
+    struct txn_header header = {.age_ms = KIT_TIME_MS, .stamp_ms = KIT_TIME_MS};
+    struct buf bytes;
+
+    buf_init(&bytes, TXN_ACTOR_MAX);
+    txn_actor_encode(&bytes, &actor);
+    header.actor = buf_slice(&bytes);
+    txn_begin(txn, &header);
+    buf_release(&bytes);
+}
+
 /* The bytes alone: decoded fields lie within them, and decoding ends. */
 static enum err read_all(struct slice txn, size_t *ret_count)
 {
@@ -46,8 +64,15 @@ static enum err read_all(struct slice txn, size_t *ret_count)
     struct txn_header header;
     struct txn_effect effect;
     enum err err = txn_open(&reader, txn, &header);
+    struct txn_actor actor;
 
     *ret_count = 0;
+    if (err == ERR_OK && txn_actor_decode(header.actor, &actor) == ERR_OK) {
+        ASSERT(actor.count <= TXN_ACTOR_IDS_MAX && header.actor.len < txn.len);
+        for (uint32_t i = 0; i < actor.count; i++) {
+            ASSERT(actor.ids[i].len <= TXN_ACTOR_ID_MAX);
+        }
+    }
     while (err == ERR_OK) {
         err = txn_next(&reader, &effect);
         *ret_count += err == ERR_OK ? 1 : 0;
@@ -159,6 +184,12 @@ static void fuzz_seeds(struct fuzz_sink *sink)
     kit_create_acl(&txn, "/a/d", "an ACL", 3);
     kit_set_acl(&txn, "/a/c", "", 3);
     seed_txn(sink, "acl", false, &txn);
+    begin_with_actor(&txn);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_DELETE,
+                                       .flags = TXN_VERSION_BEFORE,
+                                       .path = slice_str("/a/b"),
+                                       .version = 3});
+    seed_txn(sink, "actor", false, &txn);
     kit_forget(&txn, ZXID);
     kit_remember(&txn, "scope", "key", "again");
     seed_txn(sink, "remembered", false, &txn);

@@ -200,7 +200,8 @@ TEST(recursive_delete_is_bounded, fixture, setup, teardown)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(txn_next(&reader, &effect), ERR_OK);
         assert_int_equal(effect.type, TXN_DELETE);
-        assert_int_equal(effect.flags, i == 3 ? TXN_REPLY : 0);
+        assert_int_equal(effect.flags, (i == 3 ? TXN_REPLY : 0U) | TXN_VERSION_BEFORE);
+        assert_int_equal(effect.version, 0);
         assert_true(slice_eq(effect.path, slice_str(order[i])));
     }
     assert_int_equal(txn_next(&reader, &effect), ERR_MISSING);

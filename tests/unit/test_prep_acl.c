@@ -307,3 +307,65 @@ TEST(closing_a_session_checks_no_acl, fixture, setup, teardown)
     assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
     assert_null(kit_find(fixture->state, "/p/e"));
 }
+
+/* ---- The actor of the transaction. ---- */
+
+static struct txn_actor actor_of(struct fixture *fixture)
+{
+    struct txn_header header;
+    struct txn_actor actor;
+    struct wire_reader reader;
+
+    assert_int_equal(txn_open(&reader, buf_slice(&fixture->txn), &header), ERR_OK);
+    assert_int_equal(txn_actor_decode(header.actor, &actor), ERR_OK);
+    return actor;
+}
+
+TEST(the_transaction_names_its_client, fixture, setup, teardown)
+{
+    struct auth *first = NULL;
+
+    make(fixture, "/p", list_of(ACL_ALL, "digest", "bob:+lIjZ+MPFVGhaETjZyjFPnv3tMk="));
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("alice:x"), "", &first), ERR_OK);
+    assert_int_equal(
+        auth_add(first, slice_str("digest"), slice_str("bob:secret"), "", &fixture->who.auth),
+        ERR_OK);
+    auth_unref(first);
+    struct buf id;
+
+    /* The list above names another password of bob. */
+    buf_init(&id, 200);
+    buf_append_slice(&id, fixture->who.auth->ids[1].id);
+    make(fixture, "/q", list_of(ACL_ALL, "digest", buf_cstr(&id)));
+    buf_release(&id);
+    assert_int_equal(run(fixture, op(OP_SET, "/p")), ERR_NO_AUTH);
+    assert_int_equal(run(fixture, op(OP_SET, "/q")), ERR_OK);
+    struct txn_actor actor = actor_of(fixture);
+
+    assert_int_equal(actor.op, OP_SET);
+    assert_true(slice_eq(actor.address, slice_str("10.0.0.7")));
+    assert_int_equal(actor.count, 2);
+    assert_true(slice_eq(actor.ids[0], slice_str("digest:alice")));
+    assert_true(slice_eq(actor.ids[1], slice_str("digest:bob")));
+    assert_int_equal(actor.confirmed, 2);
+    assert_false(actor.super);
+    assert_true(actor.session == 0);
+
+    /* No hash, and no password, is in the transaction. */
+    assert_null(memmem(fixture->txn.data, fixture->txn.len, "=", 1));
+    assert_null(memmem(fixture->txn.data, fixture->txn.len, "secret", 6));
+}
+
+TEST(the_transaction_names_its_session, fixture, setup, teardown)
+{
+    struct op_args args = op(OP_CREATE, "/e");
+
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    uint64_t session = fixture->zxid;
+
+    assert_true(actor_of(fixture).session == 0); /* Its effect names it. */
+    assert_int_equal(actor_of(fixture).op, OP_SESSION);
+    fixture->session = (struct op_session){.shown = true, .id = session};
+    assert_int_equal(run(fixture, args), ERR_OK);
+    assert_true(actor_of(fixture).session == session);
+}

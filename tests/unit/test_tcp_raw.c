@@ -194,8 +194,8 @@ static void expect_refusal(uint16_t version, const char *why)
 
 TEST(other_versions)
 {
-    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 4 of the protocol");
-    expect_refusal(PROTOCOL_VERSION + 2, "version 7 of the protocol");
+    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 5 of the protocol");
+    expect_refusal(PROTOCOL_VERSION + 2, "version 8 of the protocol");
 }
 
 static void send_raw(int fd, struct frame_header *header, uint32_t number, struct slice payload)

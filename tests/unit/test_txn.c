@@ -19,6 +19,10 @@ TEST(each_type_survives_a_round_trip)
         {.type = TXN_CREATE, .flags = TXN_NULL_DATA, .path = slice_str("/a/b")},
         {.type = TXN_SET, .path = slice_str("/a"), .data = slice_str("z"), .version = -7},
         {.type = TXN_DELETE, .flags = TXN_REPLY, .path = slice_str("/a/b")},
+        {.type = TXN_DELETE,
+         .flags = TXN_VERSION_BEFORE,
+         .path = slice_str("/a/c"),
+         .version = INT32_MIN},
         {.type = TXN_CHECK, .path = slice_str("/")},
         {.type = TXN_SET_ACL, .path = slice_str("/a"), .acl = slice_str("w"), .version = 2},
     };
@@ -102,11 +106,13 @@ static void assert_patched_refused(size_t pos, uint8_t value)
 TEST(unknown_types_and_flags_are_refused)
 {
     assert_patched_refused(0, 1);              /* Version: it had one time, of a wall clock. */
-    assert_patched_refused(0, 3);              /* Version. */
-    assert_patched_refused(1, 1);              /* Header flags. */
+    assert_patched_refused(0, 4);              /* Version. */
+    assert_patched_refused(1, 1);              /* Header flags: the actor would be missing. */
+    assert_patched_refused(1, 2);              /* Header flags. */
     assert_patched_refused(38, 0);             /* Type. */
     assert_patched_refused(38, 11);            /* Type. */
-    assert_patched_refused(39, 4);             /* Effect flags. */
+    assert_patched_refused(39, 4);             /* Effect flags: the version would be missing. */
+    assert_patched_refused(39, 8);             /* Effect flags. */
     assert_patched_refused(39, TXN_NULL_DATA); /* A delete has no data. */
     assert_patched_refused(44, 'a');           /* An illegal path. */
 }
@@ -307,6 +313,174 @@ TEST(an_unknown_reason_is_refused)
     buf_init(&txn, 4096);
     txn_begin(&txn, &header);
     txn_put(&txn, &effect);
+    assert_int_equal(read_all(buf_slice(&txn)), ERR_FORMAT);
+    buf_release(&txn);
+}
+
+/* ---- The actor. ---- */
+
+static struct txn_actor sample_actor(void)
+{
+    return (struct txn_actor){.op = 35,
+                              .super = true,
+                              .session = UINT64_C(0x100000007),
+                              .address = slice_str("127.0.0.1"),
+                              .count = 2,
+                              .confirmed = 1,
+                              .ids = {slice_str("digest:alice"), slice_str("x:")}};
+}
+
+/* A transaction of that actor with one delete. */
+static void put_txn_of(struct buf *txn, const struct txn_actor *from)
+{
+    struct txn_header with = header;
+    struct buf bytes;
+
+    buf_init(&bytes, TXN_ACTOR_MAX);
+    txn_actor_encode(&bytes, from);
+    assert_false(bytes.overflow);
+    with.actor = buf_slice(&bytes);
+    txn_begin(txn, &with);
+    txn_put(txn, &(struct txn_effect){.type = TXN_DELETE, .path = slice_str("/a")});
+    buf_release(&bytes);
+}
+
+static enum err actor_of(const struct buf *txn, struct txn_actor *ret_actor)
+{
+    struct txn_header got_header;
+    struct wire_reader reader;
+
+    assert_int_equal(txn_open(&reader, buf_slice(txn), &got_header), ERR_OK);
+    return txn_actor_decode(got_header.actor, ret_actor);
+}
+
+TEST(an_actor_survives_a_round_trip)
+{
+    const struct txn_actor actor = sample_actor();
+    struct txn_actor got;
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    put_txn_of(&txn, &actor);
+    assert_int_equal(read_all(buf_slice(&txn)), ERR_OK);
+    assert_int_equal(actor_of(&txn, &got), ERR_OK);
+    assert_int_equal(got.op, 35);
+    assert_true(got.super);
+    assert_true(got.session == actor.session);
+    assert_true(slice_eq(got.address, actor.address));
+    assert_int_equal(got.count, 2);
+    assert_int_equal(got.confirmed, 1);
+    assert_true(slice_eq(got.ids[0], actor.ids[0]) && slice_eq(got.ids[1], actor.ids[1]));
+    buf_release(&txn);
+}
+
+TEST(an_anonymous_actor_takes_few_bytes)
+{
+    const struct txn_actor plain = {.op = 6, .address = slice_str("127.0.0.1")};
+    struct txn_actor got;
+    struct buf txn;
+    size_t bare;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_DELETE, .path = slice_str("/a")});
+    bare = txn.len;
+    buf_clear(&txn);
+    put_txn_of(&txn, &plain);
+    assert_int_equal(txn.len - bare, 2 + 3 + 1 + 9);
+    assert_int_equal(actor_of(&txn, &got), ERR_OK);
+    assert_int_equal(got.count, 0);
+    assert_false(got.super);
+    buf_release(&txn);
+}
+
+/* The most that a client can have, each identity longer than is kept. */
+TEST(long_identities_are_cut)
+{
+    struct txn_actor most = sample_actor();
+    struct txn_actor got;
+    struct buf txn;
+    char text[1088];
+
+    memset(text, 'n', sizeof(text));
+    most.count = TXN_ACTOR_IDS_MAX;
+    for (uint32_t i = 0; i < most.count; i++) {
+        most.ids[i] = slice_make(text, sizeof(text));
+    }
+    buf_init(&txn, 1 << 16);
+    put_txn_of(&txn, &most);
+    assert_int_equal(actor_of(&txn, &got), ERR_OK);
+    assert_int_equal(got.count, TXN_ACTOR_IDS_MAX);
+    assert_int_equal(got.ids[TXN_ACTOR_IDS_MAX - 1].len, TXN_ACTOR_ID_MAX);
+    buf_release(&txn);
+}
+
+TEST(confirmed_identities_are_noted_afterwards)
+{
+    const struct txn_actor actor = sample_actor();
+    struct txn_actor plain = actor;
+    struct txn_actor got;
+    struct buf txn;
+    struct buf same;
+
+    buf_init(&txn, 4096);
+    buf_init(&same, 4096);
+    put_txn_of(&txn, &actor);
+    txn_confirm(&txn, 0x8002);
+    assert_int_equal(actor_of(&txn, &got), ERR_OK);
+    assert_int_equal(got.confirmed, 0x8002);
+    assert_true(slice_eq(got.ids[0], actor.ids[0]));
+
+    /* Without identities, or without an actor, nothing changes. */
+    plain.count = 0;
+    buf_clear(&txn);
+    put_txn_of(&txn, &plain);
+    put_txn_of(&same, &plain);
+    txn_confirm(&txn, 0xffff);
+    assert_true(slice_eq(buf_slice(&txn), buf_slice(&same)));
+    buf_clear(&txn);
+    buf_clear(&same);
+    txn_begin(&txn, &header);
+    txn_begin(&same, &header);
+    txn_confirm(&txn, 0xffff);
+    assert_true(slice_eq(buf_slice(&txn), buf_slice(&same)));
+    buf_release(&txn);
+    buf_release(&same);
+}
+
+TEST(a_malformed_actor_is_refused)
+{
+    const struct txn_actor actor = sample_actor();
+    struct txn_actor got;
+    struct buf bytes;
+
+    buf_init(&bytes, TXN_ACTOR_MAX);
+    txn_actor_encode(&bytes, &actor);
+    for (size_t len = 0; len < bytes.len; len++) {
+        assert_int_equal(txn_actor_decode(slice_make(bytes.data, len), &got), ERR_FORMAT);
+    }
+    buf_append_byte(&bytes, 0);
+    assert_int_equal(txn_actor_decode(buf_slice(&bytes), &got), ERR_FORMAT);
+    bytes.len--;
+    bytes.data[1] = TXN_ACTOR_IDS_MAX + 1;
+    assert_int_equal(txn_actor_decode(buf_slice(&bytes), &got), ERR_FORMAT);
+    buf_release(&bytes);
+}
+
+/* Version 2 has neither an actor nor a version in a delete; its other bytes are the same. */
+TEST(the_version_before_is_still_read)
+{
+    const struct txn_actor actor = sample_actor();
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_DELETE, .path = slice_str("/a")});
+    txn.data[0] = 2;
+    assert_int_equal(read_all(buf_slice(&txn)), ERR_OK);
+    buf_clear(&txn);
+    put_txn_of(&txn, &actor);
+    txn.data[0] = 2;
     assert_int_equal(read_all(buf_slice(&txn)), ERR_FORMAT);
     buf_release(&txn);
 }

@@ -19,11 +19,11 @@ enum {
 /*
  * The protocol's version: layouts of frames and messages. Each release speaks its own version and
  * the version before it, so that replicas one version apart work together; the earlier release
- * skips what is new in the later version. Versions 1 to 4 were never released.
+ * skips what is new in the later version. Versions 1 to 5 were never released.
  */
 enum {
-    PROTOCOL_VERSION = 5,
-    PROTOCOL_VERSION_OLDEST = 5,
+    PROTOCOL_VERSION = 6,
+    PROTOCOL_VERSION_OLDEST = 6,
 };
 
 struct frame_header {
