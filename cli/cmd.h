@@ -111,7 +111,7 @@ enum cmd_operand {
 };
 
 enum {
-    CMD_OPTIONS_MAX = 10, /* Includes the empty row at the end, as does CMD_EXAMPLES_MAX. */
+    CMD_OPTIONS_MAX = 12, /* Includes the empty row at the end, as does CMD_EXAMPLES_MAX. */
     CMD_EXAMPLES_MAX = 6,
     CMD_OPERANDS_MAX = 4,
     CMD_MORE_MAX = 1 << 16 /* Bytes that `more` may append. */
@@ -155,8 +155,8 @@ struct cmd {
         row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)   \
             row(semaphore) row(elect) row(barrier) row(queue) row(counter) row(session) row(acl) \
                 row(quota) row(whoami) row(status) row(members) row(metrics) row(doctor)         \
-                    row(serve) row(dev) row(inspect) row(recover) row(shell) row(api) row(bench) \
-                        row(completion) row(version) row(help) row(complete) row(man)
+                    row(serve) row(dev) row(inspect) row(recover) row(cert) row(shell) row(api)  \
+                        row(bench) row(completion) row(version) row(help) row(complete) row(man)
 
 #define CMD_DECLARE(name) extern const struct cmd cmd_##name;
 

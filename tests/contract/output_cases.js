@@ -502,6 +502,26 @@ const replicas = {
       ['mkdir -p $D/empty; z inspect $D/empty', { code: 1, value: true }],
     ],
   },
+  cert: {
+    success: [
+      'z cert ca --dir $D/tls-$O',
+      'z cert server --dir $D/tls-$O --name a --san localhost,127.0.0.1',
+      'z cert client --dir $D/tls-$O --name b --san b@localhost',
+      'z cert peer --dir $D/tls-$O --id 3 --cluster c1',
+      'z cert show --dir $D/tls-$O --name ca',
+      ['z cert check --dir $D/tls-$O --name a --host 127.0.0.1', { schema: 'cert.check' }],
+    ],
+    ...callsNoReplica,
+    'not found': [['z cert show $D/tls-$O/nope.pem', { code: 1, said: 'File' }]],
+    conflict: [['z cert ca --dir $D/tls-$O', { code: 1, said: 'File' }]],
+    other: [
+      [
+        'z cert check --dir $D/tls-$O --name a --for client',
+        { code: 1, value: true, schema: 'cert.check' },
+      ],
+      ['z cert server --dir $D/tls-$O --name x --san "a b"', { code: 2, said: 'Usage' }],
+    ],
+  },
   recover: {
     success: [
       [

@@ -84,7 +84,7 @@ LIBRARY_HEADERS = [
     (r"sys/socket\.h|sys/un\.h|netinet/tcp\.h", SOCKET_FILES + [r"base/log\.c"]),
     # Addresses in the configuration and in ACLs are text that must be parsed; no socket is opened.
     (r"netinet/in\.h|arpa/inet\.h|netdb\.h",
-     SOCKET_FILES + [r"server/config/.*", r"server/op/acl\.c", r"tls/issue\.c"]),
+     SOCKET_FILES + [r"server/config/.*", r"server/op/acl\.c", r"tls/(issue|inspect)\.c"]),
     (r"sys/epoll\.h", [r"base/loop\.c", r"tests/.*"]),
     (r"sys/random\.h", [r"base/os_rng\.c"]),
     # In storage/ only what the log thread shares with others.

@@ -346,18 +346,18 @@ TEST(an_unfit_authority_is_refused, bench, set_up, tear_down)
 TEST(the_kit_writes_private_files_and_removes_them)
 {
     struct cert_kit kit;
-    struct stat stat_;
+    struct stat info;
 
     cert_kit_open(&kit);
     cert_kit_add(
         &kit, "server",
         &(struct cert_kit_spec){.kind = ISSUE_SERVER, .common = "s", .names = CERT_KIT_LOCAL});
-    assert_int_equal(stat(CERT_KIT_PATH(&kit, "server.key"), &stat_), 0);
-    assert_int_equal(stat_.st_mode & 0777, 0600);
-    assert_int_equal(stat(CERT_KIT_PATH(&kit, "server.pem"), &stat_), 0);
-    assert_int_equal(stat(CERT_KIT_PATH(&kit, "ca.pem"), &stat_), 0);
+    assert_int_equal(stat(CERT_KIT_PATH(&kit, "server.key"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(stat(CERT_KIT_PATH(&kit, "server.pem"), &info), 0);
+    assert_int_equal(stat(CERT_KIT_PATH(&kit, "ca.pem"), &info), 0);
     cert_kit_close(&kit);
-    assert_int_equal(stat(kit.dir, &stat_), -1);
+    assert_int_equal(stat(kit.dir, &info), -1);
 }
 
 TEST(the_kit_revokes, bench, set_up, tear_down)
