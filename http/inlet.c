@@ -1,5 +1,8 @@
 #include "http/inlet.h"
 
+#include "tls/calls.h"
+#include "tls/socket.h"
+
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -20,18 +23,12 @@ static const char stub[] = "POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\n";
  * descriptor. */
 static _Atomic(struct http_inlet *) inlets[HTTP_INLET_FDS_MAX];
 
-/* Makes the system call of recv(). The thread sanitizer knows that a thread that receives bytes
- * with recvmsg() runs after the thread that sent them; it does not know this of recvfrom(). */
+/* Reads from the connection: decrypted bytes, if the descriptor is attached to TLS. */
 static ssize_t receive(int fd, void *to, size_t len, int flags)
 {
-#ifdef __SANITIZE_THREAD__
-    struct iovec part = {.iov_base = to, .iov_len = len};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct tls_socket *socket = tls_socket_of(fd);
 
-    return recvmsg(fd, &message, flags);
-#else
-    return recvfrom(fd, to, len, flags, NULL, NULL);
-#endif
+    return socket ? tls_socket_recv(socket, to, len, flags) : tls_call_recv(fd, to, len, flags);
 }
 
 /* ---- Attached descriptors ---- */

@@ -45,10 +45,10 @@ MAY_INCLUDE = {
     "server/sessions": [r"base/.*", r"zab/.*", r"server/state/.*"],
     "server/transfer": [r"base/.*", r"server/(json|op|read|state)/.*"],
     "server/watch": [r"base/.*", r"server/(op|read|state)/.*"],
-    "http": [r"base/.*", FRONT_DOOR, r"web/.*", r"openapi/documents\.h"],
+    "http": [r"base/.*", r"tls/.*", FRONT_DOOR, r"web/.*", r"openapi/documents\.h"],
     "openapi": [r"base/.*"],
     "web": [r"base/.*"],
-    "ws": [r"base/.*", FRONT_DOOR],
+    "ws": [r"base/.*", r"tls/.*", FRONT_DOOR],
     "cli": [r"base/.*", r"tls/(issue|inspect)\w*\.h", r"server/(?!state/).*", r"http/http\.h", r"ws/ws\.h", r"storage/.*"],
 }
 
@@ -68,9 +68,10 @@ FOR_TESTS = {
 }
 
 # Functions of the C library that a file of the product defines in its place.
-INTERPOSED = {"recv"}  # http/inlet.c, for libmicrohttpd.
+INTERPOSED = {"recv", "send", "sendmsg", "shutdown", "close"}  # http/inlet.c, tls/calls.c, for the
+# libraries that serve connections.
 
-SOCKET_FILES = [r"base/loop\w*\.[ch]", r"zab/tcp/.*", r"http/.*", r"ws/.*", r"cli/.*", r"tests/.*"]
+SOCKET_FILES = [r"base/loop\w*\.[ch]", r"tls/(calls|socket|wire|read|write)\.[ch]", r"zab/tcp/.*", r"http/.*", r"ws/.*", r"cli/.*", r"tests/.*"]
 
 # System headers that only some files may include; others are free.
 LIBRARY_HEADERS = [
@@ -88,7 +89,7 @@ LIBRARY_HEADERS = [
     (r"sys/epoll\.h", [r"base/loop\.c", r"tests/.*"]),
     (r"sys/random\.h", [r"base/os_rng\.c"]),
     # In storage/ only what the log thread shares with others.
-    (r"pthread\.h", [r"base/.*", r"server/(process|read|sessions|watch)/.*",
+    (r"pthread\.h", [r"base/.*", r"tls/.*", r"server/(process|read|sessions|watch)/.*",
                      r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*", r"tests/.*"]),
 ]
 

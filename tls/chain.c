@@ -1,0 +1,426 @@
+#include "tls/chain.h"
+
+#include "base/buf.h"
+#include "base/check.h"
+#include "base/crypto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    FILE_BYTES_MAX = 4 << 20,
+    ISSUERS_MAX = 8,
+    DATE_MAX = 32,
+    SECOND_MS = 1000
+};
+
+static bool fail(struct tls_fault *fault, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool fail(struct tls_fault *fault, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(fault->text, sizeof(fault->text), format, args);
+    va_end(args);
+    ERR_clear_error();
+    return false;
+}
+
+/* ---- Files ---- */
+
+/* What a file is for: the configuration key that names it, and its path. */
+struct source {
+    const char *key;
+    const char *path;
+    bool secret; /* Other users must not read it. */
+};
+
+static bool read_all(const struct source *source, int fd, struct buf *out, struct tls_fault *fault)
+{
+    struct stat about;
+    ssize_t got = 1;
+
+    if (fstat(fd, &about) || !S_ISREG(about.st_mode)) {
+        return fail(fault, "%s: %s is not a regular file; check the path", source->key,
+                    source->path);
+    }
+    if (source->secret && (about.st_mode & (S_IROTH | S_IWOTH))) {
+        return fail(fault, "%s: other users may read or write %s; run chmod 600 on it", source->key,
+                    source->path);
+    }
+    while (got > 0) {
+        uint8_t *to = buf_reserve(out, 4096);
+
+        if (!to) {
+            return fail(fault, "%s: %s has more than %d bytes; check the path", source->key,
+                        source->path, FILE_BYTES_MAX);
+        }
+        got = read(fd, to, 4096);
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    return got == 0 || fail(fault, "%s: %s cannot be read: %s", source->key, source->path,
+                            strerrordesc_np(errno));
+}
+
+static bool read_file(const struct source *source, struct buf *out, struct tls_fault *fault)
+{
+    int fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool done = false;
+
+    if (fd < 0) {
+        return fail(fault, "%s: %s cannot be read: %s; check path and permission", source->key,
+                    source->path, strerrordesc_np(errno));
+    }
+    done = read_all(source, fd, out, fault);
+    close(fd);
+    return done;
+}
+
+/* No file may ask for a password at the terminal. */
+static int no_password(char *to UNUSED, int size UNUSED, int writing UNUSED, void *arg UNUSED)
+{
+    return -1;
+}
+
+static BIO *bio_over(const struct buf *bytes)
+{
+    BIO *bio = BIO_new_mem_buf(bytes->len > 0 ? (const void *)bytes->data : "", (int)bytes->len);
+
+    ASSERT(bio);
+    return bio;
+}
+
+/* Frees a secret with its bytes. */
+static void wipe(struct buf *bytes)
+{
+    if (bytes->data) {
+        explicit_bzero(bytes->data, bytes->cap);
+    }
+    buf_release(bytes);
+}
+
+/* ---- A chain ---- */
+
+/* Whether all of a PEM file was read: the last error says that no further block begins. */
+static bool at_end(void)
+{
+    unsigned long code = ERR_peek_last_error();
+    bool end = ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+
+    ERR_clear_error();
+    return end;
+}
+
+static bool parse_chain(struct tls_chain *chain, const struct source *source,
+                        const struct buf *bytes, struct tls_fault *fault)
+{
+    BIO *bio = bio_over(bytes);
+    X509 *next = NULL;
+    bool end = false;
+
+    chain->issuers = sk_X509_new_null();
+    ASSERT(chain->issuers);
+    ERR_clear_error();
+    chain->leaf = PEM_read_bio_X509_AUX(bio, NULL, no_password, NULL);
+    while (chain->leaf && sk_X509_num(chain->issuers) <= ISSUERS_MAX &&
+           (next = PEM_read_bio_X509(bio, NULL, no_password, NULL)) != NULL) {
+        ASSERT(sk_X509_push(chain->issuers, next) > 0);
+    }
+    end = at_end();
+    BIO_free(bio);
+    if (!chain->leaf) {
+        return fail(fault,
+                    "%s: %s holds no certificate in PEM form; give a file that begins with "
+                    "the certificate of this replica",
+                    source->key, source->path);
+    }
+    if (sk_X509_num(chain->issuers) > ISSUERS_MAX) {
+        return fail(fault, "%s: %s has more than %d intermediate certificates; remove the others",
+                    source->key, source->path, ISSUERS_MAX);
+    }
+    return end || fail(fault, "%s: a certificate in %s is damaged; write the file again",
+                       source->key, source->path);
+}
+
+static const char *date_text(const ASN1_TIME *date, char text[DATE_MAX])
+{
+    struct tm tm;
+
+    text[0] = '\0';
+    if (ASN1_TIME_to_tm(date, &tm) == 1) {
+        (void)snprintf(text, DATE_MAX, "%04d-%02d-%02d %02d:%02d:%02d", (tm.tm_year + 1900) % 10000,
+                       (tm.tm_mon + 1) % 100, tm.tm_mday % 100, tm.tm_hour % 100, tm.tm_min % 100,
+                       tm.tm_sec % 100);
+    }
+    return text;
+}
+
+static bool check_dates(const X509 *certificate, const struct source *source, const char *what,
+                        struct tls_fault *fault)
+{
+    const ASN1_TIME *from = X509_get0_notBefore(certificate);
+    const ASN1_TIME *until = X509_get0_notAfter(certificate);
+    char date[DATE_MAX];
+
+    if (X509_cmp_current_time(until) <= 0) {
+        return fail(fault, "%s: %s in %s expired on %s UTC; replace it", source->key, what,
+                    source->path, date_text(until, date));
+    }
+    if (X509_cmp_current_time(from) >= 0) {
+        return fail(fault, "%s: %s in %s is not valid before %s UTC; check it and the clock",
+                    source->key, what, source->path, date_text(from, date));
+    }
+    return true;
+}
+
+/* Lowers `*expires_ms` to the end of the certificate. */
+static void note_end(const X509 *certificate, int64_t *expires_ms)
+{
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    int days = 0;
+    int seconds = 0;
+
+    if (epoch && ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate)) == 1) {
+        int64_t end_ms = ((int64_t)days * 86400 + seconds) * SECOND_MS;
+
+        *expires_ms = end_ms < *expires_ms ? end_ms : *expires_ms;
+    }
+    ASN1_TIME_free(epoch);
+}
+
+static bool check_issuers(struct tls_chain *chain, const struct source *source,
+                          struct tls_fault *fault)
+{
+    X509 *before = chain->leaf;
+
+    for (int i = 0; i < sk_X509_num(chain->issuers); i++) {
+        X509 *issuer = sk_X509_value(chain->issuers, i);
+
+        if (X509_check_issued(issuer, before) != X509_V_OK) {
+            return fail(fault,
+                        "%s: certificate %d in %s is not the issuer of certificate %d; put "
+                        "the certificate of this replica first, then each issuer",
+                        source->key, i + 2, source->path, i + 1);
+        }
+        if (!check_dates(issuer, source, "an intermediate certificate", fault)) {
+            return false;
+        }
+        note_end(issuer, &chain->expires_ms);
+        before = issuer;
+    }
+    return true;
+}
+
+static bool load_leaf(struct tls_chain *chain, const char *path, struct tls_fault *fault)
+{
+    const struct source source = {.key = "tlsCertFile", .path = path};
+    struct buf bytes;
+    bool done = false;
+
+    buf_init(&bytes, FILE_BYTES_MAX);
+    done = read_file(&source, &bytes, fault) && parse_chain(chain, &source, &bytes, fault);
+    buf_release(&bytes);
+    if (!done || !check_dates(chain->leaf, &source, "the certificate", fault)) {
+        return false;
+    }
+    if (X509_check_purpose(chain->leaf, X509_PURPOSE_SSL_SERVER, 0) != 1) {
+        return fail(fault,
+                    "tlsCertFile: the certificate in %s is not for servers; its extended key "
+                    "usage must have serverAuth",
+                    path);
+    }
+    chain->expires_ms = INT64_MAX;
+    note_end(chain->leaf, &chain->expires_ms);
+    return check_issuers(chain, &source, fault);
+}
+
+static bool load_key(struct tls_chain *chain, const char *cert_path, const char *path,
+                     struct tls_fault *fault)
+{
+    const struct source source = {.key = "tlsKeyFile", .path = path, .secret = true};
+    struct buf bytes;
+    bool done = false;
+
+    buf_init(&bytes, FILE_BYTES_MAX);
+    done = read_file(&source, &bytes, fault);
+    if (done) {
+        BIO *bio = bio_over(&bytes);
+
+        chain->key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+        BIO_free(bio);
+    }
+    wipe(&bytes);
+    if (!done) {
+        return false;
+    }
+    if (!chain->key) {
+        return fail(fault,
+                    "tlsKeyFile: %s holds no private key in PEM form without a password; "
+                    "check the file",
+                    path);
+    }
+    if (X509_check_private_key(chain->leaf, chain->key) != 1) {
+        return fail(fault,
+                    "tlsKeyFile: the key in %s does not belong to the certificate in %s; "
+                    "give the key that the certificate was made with",
+                    path, cert_path);
+    }
+    return true;
+}
+
+bool tls_chain_load(struct tls_chain *chain, const char *cert_path, const char *key_path,
+                    struct tls_fault *ret_fault)
+{
+    bool done = false;
+
+    *chain = (struct tls_chain){.leaf = NULL};
+    done =
+        load_leaf(chain, cert_path, ret_fault) && load_key(chain, cert_path, key_path, ret_fault);
+    if (!done) {
+        tls_chain_release(chain);
+    }
+    return done;
+}
+
+void tls_chain_release(struct tls_chain *chain)
+{
+    X509_free(chain->leaf);
+    EVP_PKEY_free(chain->key);
+    sk_X509_pop_free(chain->issuers, X509_free);
+    *chain = (struct tls_chain){.leaf = NULL};
+}
+
+/* ---- Authorities ---- */
+
+static bool add_ca(struct tls_trust *trust, X509 *ca, const struct source *source,
+                   struct tls_fault *fault)
+{
+    X509_NAME *name = X509_NAME_dup(X509_get_subject_name(ca));
+
+    ASSERT(name && sk_X509_NAME_push(trust->names, name) > 0);
+    ASSERT(X509_STORE_add_cert(trust->store, ca) == 1);
+    if (X509_check_ca(ca) == 0) {
+        return fail(fault,
+                    "%s: a certificate in %s is not that of a CA; give the certificates of "
+                    "the CAs that sign clients' certificates",
+                    source->key, source->path);
+    }
+    return check_dates(ca, source, "a CA certificate", fault);
+}
+
+static bool parse_cas(struct tls_trust *trust, const struct source *source, const struct buf *bytes,
+                      struct tls_fault *fault)
+{
+    BIO *bio = bio_over(bytes);
+    X509 *ca = NULL;
+    bool good = true;
+    int count = 0;
+
+    ERR_clear_error();
+    while (good && (ca = PEM_read_bio_X509(bio, NULL, no_password, NULL)) != NULL) {
+        good = add_ca(trust, ca, source, fault);
+        X509_free(ca);
+        count++;
+    }
+    BIO_free(bio);
+    if (!good) {
+        return false;
+    }
+    return (at_end() && count > 0) ||
+           fail(fault, "%s: %s %s; give the CA certificates in PEM form", source->key, source->path,
+                count > 0 ? "has a damaged certificate" : "holds no certificate");
+}
+
+/* A list that has expired would make all clients' certificates fail. */
+static bool add_crl(struct tls_trust *trust, X509_CRL *crl, const struct source *source,
+                    struct tls_fault *fault)
+{
+    const ASN1_TIME *until = X509_CRL_get0_nextUpdate(crl);
+    char date[DATE_MAX];
+
+    if (until && X509_cmp_current_time(until) <= 0) {
+        return fail(fault, "%s: a revocation list in %s expired on %s UTC; replace it", source->key,
+                    source->path, date_text(until, date));
+    }
+    ASSERT(X509_STORE_add_crl(trust->store, crl) == 1);
+    return true;
+}
+
+static bool parse_crls(struct tls_trust *trust, const struct source *source,
+                       const struct buf *bytes, struct tls_fault *fault)
+{
+    BIO *bio = bio_over(bytes);
+    X509_CRL *crl = NULL;
+    bool good = true;
+    int count = 0;
+
+    ERR_clear_error();
+    while (good && (crl = PEM_read_bio_X509_CRL(bio, NULL, no_password, NULL)) != NULL) {
+        good = add_crl(trust, crl, source, fault);
+        X509_CRL_free(crl);
+        count++;
+    }
+    BIO_free(bio);
+    if (!good) {
+        return false;
+    }
+    if (!at_end() || count == 0) {
+        return fail(fault, "%s: %s %s; give the revocation lists in PEM form", source->key,
+                    source->path, count > 0 ? "has a damaged list" : "holds no revocation list");
+    }
+    ASSERT(X509_STORE_set_flags(trust->store, X509_V_FLAG_CRL_CHECK) == 1);
+    return true;
+}
+
+static void digest_files(struct tls_trust *trust, const struct buf *cas, const struct buf *crls)
+{
+    uint8_t both[2 * CRYPTO_SHA256_LEN];
+
+    crypto_sha256(buf_slice(cas), both);
+    crypto_sha256(buf_slice(crls), both + CRYPTO_SHA256_LEN);
+    crypto_sha256(slice_make(both, sizeof(both)), trust->digest);
+}
+
+bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *crl_path,
+                    struct tls_fault *ret_fault)
+{
+    const struct source ca = {.key = "clientCaFile", .path = ca_path};
+    const struct source crl = {.key = "clientCrlFile", .path = crl_path};
+    struct buf cas;
+    struct buf crls;
+    bool done = false;
+
+    *trust = (struct tls_trust){.store = X509_STORE_new(), .names = sk_X509_NAME_new_null()};
+    ASSERT(trust->store && trust->names);
+    buf_init(&cas, FILE_BYTES_MAX);
+    buf_init(&crls, FILE_BYTES_MAX);
+    done = read_file(&ca, &cas, ret_fault) && parse_cas(trust, &ca, &cas, ret_fault);
+    if (done && crl_path[0]) {
+        done = read_file(&crl, &crls, ret_fault) && parse_crls(trust, &crl, &crls, ret_fault);
+    }
+    digest_files(trust, &cas, &crls);
+    buf_release(&cas);
+    buf_release(&crls);
+    if (!done) {
+        tls_trust_release(trust);
+    }
+    return done;
+}
+
+void tls_trust_release(struct tls_trust *trust)
+{
+    X509_STORE_free(trust->store);
+    sk_X509_NAME_pop_free(trust->names, X509_NAME_free);
+    *trust = (struct tls_trust){.store = NULL};
+}

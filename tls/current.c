@@ -1,0 +1,232 @@
+#include "tls/current.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/thread.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    FILES_MAX = 2 * TLS_CHAINS_MAX + 2, /* Certificates, keys, CAs, revocation lists. */
+    SECOND_MS = 1000
+};
+
+/* What a file looked like at the last attempt to load it; zeroed: it was not there. */
+struct mark {
+    uint64_t device;
+    uint64_t inode;
+    int64_t size;
+    int64_t changed_ns;
+};
+
+struct tls_current {
+    pthread_mutex_t mutex; /* Guards `context`. */
+    struct tls_context *context;
+    pthread_mutex_t reload_mutex; /* Guards the marks; one reload at a time. */
+    struct tls_setup setup;
+    char paths[FILES_MAX][TLS_PATH_MAX];
+    uint32_t path_count;
+    struct mark marks[FILES_MAX];
+    struct tls_tickets tickets;
+    struct tls_metrics metrics;
+};
+
+/* ---- Files ---- */
+
+static void add_list(struct tls_current *current, const char *list)
+{
+    char(*paths)[TLS_PATH_MAX] = &current->paths[current->path_count];
+    uint32_t count = tls_split_paths(list, paths);
+
+    current->path_count += count <= TLS_CHAINS_MAX ? count : 0; /* Else loading fails. */
+}
+
+static void list_files(struct tls_current *current)
+{
+    const struct tls_setup *setup = &current->setup;
+
+    add_list(current, setup->cert_files);
+    add_list(current, setup->key_files);
+    if (setup->clients != TLS_CLIENTS_OFF) {
+        add_list(current, setup->ca_file);
+        add_list(current, setup->crl_file);
+    }
+}
+
+static struct mark look_at(const char *path)
+{
+    struct stat about;
+
+    if (stat(path, &about)) {
+        return (struct mark){.size = 0};
+    }
+    return (struct mark){.device = about.st_dev,
+                         .inode = about.st_ino,
+                         .size = about.st_size,
+                         .changed_ns =
+                             (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec};
+}
+
+static bool same(const struct mark *a, const struct mark *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed_ns == b->changed_ns;
+}
+
+/* Notes what the files look like now; true: one has changed. Called before they are read, so that a
+ * change during the reading is found by the next look. */
+static bool note_marks(struct tls_current *current)
+{
+    bool changed = false;
+
+    for (uint32_t i = 0; i < current->path_count; i++) {
+        struct mark mark = look_at(current->paths[i]);
+
+        changed = changed || !same(&mark, &current->marks[i]);
+        current->marks[i] = mark;
+    }
+    return changed;
+}
+
+/* ---- Life ---- */
+
+enum err tls_current_open(const struct tls_setup *setup, struct tls_current **ret_current,
+                          struct tls_fault *ret_fault)
+{
+    struct tls_current *current = mem_zalloc(1, sizeof(*current));
+
+    current->setup = *setup;
+    mutex_init(&current->mutex);
+    mutex_init(&current->reload_mutex);
+    tls_tickets_init(&current->tickets, os_now_ms());
+    list_files(current);
+    (void)note_marks(current);
+    current->context = tls_context_new(setup, &current->tickets, ret_fault);
+    if (!current->context) {
+        tls_current_close(current);
+        return ERR_CONFIG;
+    }
+    *ret_current = current;
+    return ERR_OK;
+}
+
+void tls_current_close(struct tls_current *current)
+{
+    if (!current) {
+        return;
+    }
+    tls_context_unref(current->context);
+    tls_tickets_release(&current->tickets);
+    mutex_destroy(&current->mutex);
+    mutex_destroy(&current->reload_mutex);
+    mem_free(current);
+}
+
+struct tls_context *tls_current_get(struct tls_current *current)
+{
+    MUTEX_HOLD(&current->mutex);
+    return tls_context_ref(current->context);
+}
+
+/* ---- Reload ---- */
+
+static bool reload(struct tls_current *current, struct tls_fault *fault)
+{
+    struct tls_context *fresh = tls_context_new(&current->setup, &current->tickets, fault);
+    struct tls_context *old = NULL;
+
+    metric_add(&current->metrics.reloads, 1);
+    if (!fresh) {
+        metric_add(&current->metrics.reload_errors, 1);
+        log_error("tls", "reload failed, the old certificates stay in use: %s", fault->text);
+        return false;
+    }
+    pthread_mutex_lock(&current->mutex);
+    old = current->context;
+    current->context = fresh;
+    pthread_mutex_unlock(&current->mutex);
+    tls_context_unref(old);
+    log_info("tls", "certificates reloaded; new connections use them");
+    return true;
+}
+
+bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault)
+{
+    MUTEX_HOLD(&current->reload_mutex);
+    (void)note_marks(current);
+    return reload(current, ret_fault);
+}
+
+void tls_current_look(struct tls_current *current)
+{
+    struct tls_fault fault;
+
+    MUTEX_HOLD(&current->reload_mutex);
+    if (note_marks(current)) {
+        (void)reload(current, &fault);
+    }
+}
+
+/* ---- Metrics ---- */
+
+struct tls_metrics *tls_current_metrics(struct tls_current *current)
+{
+    return &current->metrics;
+}
+
+static void put_handshakes(const struct tls_metrics *metrics, struct buf *out)
+{
+    metric_head(out, "zabra_tls_handshakes_total", "counter",
+                "TLS handshakes with clients, by result.");
+    metric_put(out, "zabra_tls_handshakes_total", "result=\"full\"", metric_get(&metrics->full));
+    metric_put(out, "zabra_tls_handshakes_total", "result=\"resumed\"",
+               metric_get(&metrics->resumed));
+    for (enum tls_failure failure = TLS_NONE + 1; failure < TLS_FAILURE_COUNT; failure++) {
+        char label[64];
+
+        (void)snprintf(label, sizeof(label), "result=\"%s\"", tls_failure_label(failure));
+        metric_put(out, "zabra_tls_handshakes_total", label, metric_get(&metrics->failed[failure]));
+    }
+}
+
+/* Negative after the end, so that an alert on a low value stays on. */
+static double expires_s(struct tls_current *current)
+{
+    struct tls_context *context = NULL;
+    int64_t left_ms = 0;
+
+    if (!current) {
+        return 0;
+    }
+    context = tls_current_get(current);
+    left_ms = tls_context_expires_ms(context) - os_wall_ms();
+    tls_context_unref(context);
+    return (double)left_ms / SECOND_MS;
+}
+
+void tls_write_metrics(struct tls_current *current, struct buf *out)
+{
+    static const struct tls_metrics none;
+    const struct tls_metrics *metrics = current ? &current->metrics : &none;
+
+    put_handshakes(metrics, out);
+    metric_put_gauge(out, "zabra_tls_handshakes", "TLS handshakes in progress.",
+                     metric_get(&metrics->running));
+    metric_head(out, "zabra_tls_handshake_seconds", "histogram",
+                "Time from a client's first byte to the end of its TLS handshake.");
+    metric_put_histogram(out, "zabra_tls_handshake_seconds", NULL, &metrics->duration);
+    metric_put_counter(out, "zabra_tls_reloads_total",
+                       "Attempts to read certificates and keys again.",
+                       metric_get(&metrics->reloads));
+    metric_put_counter(out, "zabra_tls_reload_errors_total",
+                       "Attempts that failed: the old certificates stayed in use.",
+                       metric_get(&metrics->reload_errors));
+    metric_head(out, "zabra_tls_certificate_expires_seconds", "gauge",
+                "Time until the first certificate of this replica expires; below 0: it has "
+                "expired; 0: TLS is off.");
+    metric_put_double(out, "zabra_tls_certificate_expires_seconds", NULL, expires_s(current));
+}

@@ -1,0 +1,55 @@
+/*
+ * current.h - the context of new connections, its reload, and what is counted.
+ *
+ * The files are read again at tls_current_reload, and by tls_current_look when one of them has
+ * another time, size or inode. The new context takes the place of the old one only when
+ * certificate, key, dates, CAs and revocation lists are all good; else the old one stays, and the
+ * failure is logged and counted. Any thread.
+ */
+#ifndef TLS_CURRENT_H
+#define TLS_CURRENT_H
+
+#include "tls/context.h"
+#include "tls/failure.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/metric.h"
+
+struct tls_current;
+
+enum {
+    TLS_LOOK_MS = 2000 /* Between two looks at the files. */
+};
+
+struct tls_metrics {
+    struct metric_counter full;    /* Handshakes that were completed without a ticket. */
+    struct metric_counter resumed; /* ... with one. */
+    struct metric_counter failed[TLS_FAILURE_COUNT];
+    struct metric_counter running; /* Handshakes in progress, now. */
+    struct metric_counter reloads;
+    struct metric_counter reload_errors;
+    struct metric_histogram duration; /* From the first byte to the end of the handshake. */
+};
+
+/* Loads all files. ERR_CONFIG, with a sentence: one is not usable. `setup` is copied, its texts
+ * must outlive the result. */
+enum err tls_current_open(const struct tls_setup *setup, struct tls_current **ret_current,
+                          struct tls_fault *ret_fault);
+void tls_current_close(struct tls_current *current); /* Accepts NULL. */
+
+/* The context of a new connection; the caller gives it back by tls_context_unref. */
+struct tls_context *tls_current_get(struct tls_current *current);
+
+/* Reads the files again. False, with a sentence, logged and counted: the old context stays. */
+bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault);
+
+/* Reloads when a file has changed since the last attempt. Call it about every TLS_LOOK_MS. */
+void tls_current_look(struct tls_current *current);
+
+struct tls_metrics *tls_current_metrics(struct tls_current *current);
+
+/* Writes the families of metrics; `current` NULL: TLS is off, all are 0. */
+void tls_write_metrics(struct tls_current *current, struct buf *out);
+
+#endif

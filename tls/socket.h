@@ -1,0 +1,119 @@
+/*
+ * socket.h - TLS in place: the bytes of an attached descriptor are encrypted and decrypted by the
+ * calls that send and receive them.
+ *
+ * libmicrohttpd and libwebsockets serve descriptors with recv(), send(), sendmsg(), shutdown() and
+ * close(). calls.c defines these functions for the whole process, as http/inlet.c defines recv().
+ * For an attached descriptor they work on decrypted bytes, for all others they are the plain system
+ * calls. So all that holds for plain connections holds for TLS, and a connection needs one
+ * descriptor. Two connected sockets with a thread between them cost 2 more descriptors and 2.2
+ * times the processor time.
+ *
+ * Reading. An epoll set sees the kernel's socket only, not bytes that this module holds. Therefore:
+ *
+ *   1. A read that returns fewer bytes than it was asked for, or EAGAIN, has emptied the socket:
+ *      neither the kernel nor this module holds a byte that could be delivered. The next byte makes
+ *      the descriptor readable again, and so does close_notify, also when it arrived with the
+ * bytes: it is turned into shutdown(SHUT_RD), which wakes epoll. So an edge-triggered reader waits
+ * only after a short read, as with a plain socket.
+ *   2. After a read that filled its buffer, bytes may be held. A level-triggered reader that does
+ *      not read on at once must ask tls_socket_waits() before it waits for epoll.
+ *
+ * MSG_PEEK decrypts, and keeps the bytes for the next read. Only the thread that reads may peek,
+ * because a peek takes bytes from the kernel.
+ *
+ * Writing. A record is sealed once and cannot be taken back. When the kernel does not take all of a
+ * record, its rest is kept, and the call reports all of its bytes except the last one as sent. So
+ * the caller comes back when the descriptor is writable, first sends the kept rest and only then
+ * counts that byte. So "everything is sent" always means that the kernel has everything, and at
+ * most one record is held. The caller must continue with the byte that follows those reported as
+ * sent. Only whole parts of a sendmsg() of which no byte was reported may be replaced; therefore a
+ * record never ends with the first byte of a part.
+ *
+ * The end. close_notify is the end of the file. An end of the connection without close_notify is
+ * also the end of the file, because HTTP requests and WebSocket frames have lengths of their own;
+ * tls_socket_is_truncated() tells a reader in the middle of a body that bytes are missing. A
+ * damaged record or a renegotiation is ECONNRESET, and nothing more is read or written.
+ *
+ * Any thread may call, one mutex for each socket; but a descriptor that is being closed has one
+ * owner, as always.
+ */
+#ifndef TLS_SOCKET_H
+#define TLS_SOCKET_H
+
+#include "tls/context.h"
+#include "tls/failure.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum {
+    TLS_FDS_MAX = 1 << 21,         /* Larger descriptors cannot be attached. */
+    TLS_RECORD_MAX = 16384,        /* Bytes of a record before sealing. */
+    TLS_PEEK_MAX = (64 << 10) + 1, /* Bytes that a peek decrypts and keeps, at most. */
+    TLS_REST_MAX = 24 << 10        /* Sealed bytes that the kernel has not taken, at most. */
+};
+
+struct tls_socket;
+
+enum tls_step {
+    TLS_STEP_DONE,
+    TLS_STEP_READ,  /* Continue when the descriptor is readable. */
+    TLS_STEP_WRITE, /* Continue when it is writable. */
+    TLS_STEP_FAILED
+};
+
+/* A connection before its handshake. The descriptor stays the caller's and must not block. Holds
+ * the context. */
+struct tls_socket *tls_socket_new(struct tls_context *context, int fd);
+
+/* Frees a socket that is not attached. */
+void tls_socket_free(struct tls_socket *socket);
+
+/* Continues the handshake without waiting. `*ret_failure` and `ret_detail` are set when it failed;
+ * then an alert has been sent. */
+enum tls_step tls_socket_shake(struct tls_socket *socket, enum tls_failure *ret_failure,
+                               char ret_detail[TLS_DETAIL_MAX]);
+
+/* After the handshake: from now on the process's calls for this descriptor encrypt and decrypt, and
+ * close() frees the socket. */
+void tls_socket_attach(struct tls_socket *take_socket);
+
+/* The attached socket of a descriptor; NULL: the descriptor is plain. */
+struct tls_socket *tls_socket_of(int fd);
+
+/* Whether the descriptor is attached and this module holds bytes, or an end, for the next read. */
+bool tls_socket_waits(int fd);
+
+/* Like tls_socket_waits, and also true when the kernel holds bytes. Takes nothing, so that any
+ * thread may ask. */
+bool tls_socket_is_unread(int fd);
+
+/* Whether the other side has ended the connection without close_notify, or by an error. */
+bool tls_socket_is_truncated(int fd);
+
+/* Whether no byte follows those that were read or peeked: the other side has ended. */
+bool tls_socket_is_ended(int fd);
+
+/* Why the connection broke after its handshake; TLS_NONE: it did not. */
+enum tls_failure tls_socket_failure(int fd);
+
+/* The identity that the client's certificate proves; "": none. Valid until the socket is closed. */
+const char *tls_socket_identity(const struct tls_socket *socket);
+bool tls_socket_is_resumed(const struct tls_socket *socket);
+const char *tls_socket_version(const struct tls_socket *socket); /* "TLSv1.3" */
+
+/* These functions are the calls of attached descriptors; the results are those of the calls of the
+ * same names. The only flags with a meaning are MSG_PEEK and MSG_MORE: no call ever waits. */
+ssize_t tls_socket_recv(struct tls_socket *socket, void *to, size_t len, int flags);
+struct iovec;
+ssize_t tls_socket_send(struct tls_socket *socket, const struct iovec *parts, size_t count,
+                        int flags);
+int tls_socket_shutdown(struct tls_socket *socket, int how);
+
+/* Detaches and frees the socket; sends close_notify unless the connection is broken. The caller
+ * then closes the descriptor. */
+void tls_socket_detach(struct tls_socket *socket);
+
+#endif

@@ -1,0 +1,66 @@
+/* socket_int.h - the parts of a socket: wire.c, read.c, write.c, socket.c. */
+#ifndef TLS_SOCKET_INT_H
+#define TLS_SOCKET_INT_H
+
+#include "tls/socket.h"
+
+#include "base/buf.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+/* How reading has ended. */
+enum end {
+    END_NOT,
+    END_NOTIFIED,  /* close_notify. */
+    END_TRUNCATED, /* The connection ended without it. */
+    END_BROKEN     /* `error`. */
+};
+
+struct tls_socket {
+    pthread_mutex_t mutex;
+    struct tls_context *context;
+    SSL *ssl;
+    int fd;
+    enum end end;
+    int error;       /* Of END_BROKEN, and of the kernel when it reads; as errno. */
+    int write_error; /* Of the kernel when it writes. */
+    enum tls_failure failure;
+    bool resumed;
+    bool finished;     /* close_notify was sent, or must not be sent any more. */
+    bool renegotiates; /* The client has asked for a renegotiation. */
+    bool drained;      /* A read of this call was short: the kernel has no more now. */
+    bool empty;        /* The kernel has said so itself. */
+    bool closed;       /* The kernel has reported the end. */
+    bool owes;         /* The first byte of the next write is already sealed. */
+    int flags;         /* MSG_MORE of the write that is running. */
+    struct buf plain;  /* Bytes that were peeked. */
+    uint8_t *sealed;   /* Bytes from the kernel that OpenSSL has not taken yet; NULL: none. */
+    size_t sealed_at;
+    size_t sealed_len;
+    struct buf rest; /* Sealed bytes that the kernel has not taken yet. */
+    char *identity;  /* NULL: none. */
+};
+
+/* ---- wire.c: sealed bytes from and to the kernel ---- */
+
+/* The method of the BIO between OpenSSL and the kernel; its data is the socket. */
+const BIO_METHOD *tls_wire_method(void);
+
+/* Keeps what OpenSSL has not taken of the bytes that this call has read. Ends each call that lets
+ * OpenSSL read. */
+void tls_wire_keep(struct tls_socket *socket);
+
+/* Sends the kept rest; true: nothing is left of it. False with write_error 0: the kernel is full.
+ */
+bool tls_wire_flush(struct tls_socket *socket);
+
+/* ---- read.c ---- */
+
+/* Ends a connection whose bytes cannot be trusted any more, or that is gone. */
+void tls_read_break(struct tls_socket *socket, enum tls_failure failure);
+
+#endif
