@@ -81,7 +81,11 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
         return replicas_none(cli, replicas);
     }
     if (denied == answered) {
-        return cli_fail(cli, CMD_DENIED, "AuthFailed", "no replica accepts the password");
+        return cli->settings.user
+                   ? cli_fail(cli, CMD_DENIED, "AuthFailed", "no replica accepts the password")
+                   : cli_fail(cli, CMD_DENIED, "NoAuth",
+                              "the replicas answer only clients with an identity, and the request "
+                              "had no user (--user)");
     }
     if (!out_is_json(&cli->out)) {
         add_words(list);

@@ -278,6 +278,33 @@ static void look_at_lag(struct look *look)
     }
 }
 
+static const char *switch_text(const json_t *value)
+{
+    return json_is_true(value) ? "true" : "false";
+}
+
+/* Finds a replica whose `member` of the status, a bool, differs from that of a replica before it.
+ * Replicas of a release that has no such member are left out. */
+static void look_at_switch(struct look *look, const char *member, const char *key)
+{
+    const json_t *first = NULL;
+
+    JSONR_EACH (replica, look->replicas) {
+        const json_t *value = jsonr_at(replica, member);
+
+        if (!json_is_boolean(value)) {
+            continue;
+        }
+        first = first ? first : replica;
+        if (!json_equal(value, jsonr_at(first, member))) {
+            doctor_find(look, CONFIG_DIFFERS, replica, "%s is %s, and %s with replica %" PRId64,
+                        key, switch_text(value), switch_text(jsonr_at(first, member)),
+                        jsonr_number(first, "status.id"));
+            return;
+        }
+    }
+}
+
 /* Finds each limit in which a replica differs from the first one. */
 static void look_at_config(struct look *look)
 {
@@ -501,5 +528,7 @@ json_t *doctor_look(const json_t *facts)
     look_at_lag(&look);
     look_at_clocks(&look);
     look_at_config(&look);
+    look_at_switch(&look, "status.require_identity", "requireIdentity");
+    look_at_switch(&look, "status.inherit_acl", "inheritAcl");
     return look.findings;
 }

@@ -113,9 +113,12 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
     [VERSIONS_DIFFER] = {false, "versions-differ",
                          "This is normal during an upgrade, and only then.",
                          "Finish the upgrade, one replica after the other."},
-    [CONFIG_DIFFERS] = {false, "config-differs",
-                        "Limits depend on the replica that answers, and change with the leader.",
-                        "Set the same values on all replicas."},
+    [CONFIG_DIFFERS] =
+        {false, "config-differs",
+         "Limits depend on the replica that answers, and change with the leader. So do "
+         "requireIdentity (clients without an identity use a replica that has it "
+         "off) and inheritAcl (the leader decides which ACL a new znode gets).",
+         "Set the same values on all replicas."},
     [EVEN_VOTERS] = {false, "even-voters",
                      "The extra voter makes writes slower and does not tolerate a further failure.",
                      "The voters are fixed when an ensemble is created: create the next one with "

@@ -150,6 +150,9 @@ enum MHD_Result http_answer_fault(struct http_conn *conn)
     struct op_problem problem = op_problem_of_fault(kind_of(&conn->request), fault);
 
     ASSERT(conn->request.refused);
+    if (conn->request.auth.is_anonymous) {
+        problem.status = MHD_HTTP_UNAUTHORIZED;
+    }
     return http_answer_problem(conn, &problem);
 }
 

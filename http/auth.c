@@ -8,6 +8,10 @@
 
 /* ---- Credentials ---- */
 
+const char http_identity_missing[] =
+    "this replica answers only clients with an identity (requireIdentity): send a user and a "
+    "password in Authorization: Basic";
+
 struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
                                           struct op_principal *principal, uint32_t *ret_wait_ms)
 {
@@ -34,6 +38,18 @@ static void take_credentials(struct http_conn *conn)
         http_refuse(conn, refusal.err, "%s", refusal.detail);
         conn->request.fault.retry_after_ms = wait_ms;
     }
+}
+
+bool http_identify(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    take_credentials(conn);
+    if (!request->refused && !principal_has_identity(&conn->principal)) {
+        http_refuse(conn, ERR_NO_AUTH, "%s", http_identity_missing);
+        request->auth.is_anonymous = true;
+    }
+    return !request->refused;
 }
 
 /* ---- Sessions ---- */
@@ -222,9 +238,11 @@ void http_authenticate(struct http_conn *conn)
     struct http_request *request = &conn->request;
 
     if (request->route->kind != HTTP_ROUTE_OPS) {
-        return; /* Probes and other fixed resources need no authentication. */
+        return; /* Probes and other fixed resources have no permissions to check. */
     }
-    take_credentials(conn);
+    if (!conn->http->limits->require_identity) { /* Otherwise http_identify has taken them. */
+        take_credentials(conn);
+    }
     take_secret(conn, request->head.session);
     take_secret(conn, request->auth.session_param);
     take_secret(conn, request->auth.url_secret);

@@ -53,6 +53,19 @@ static void check_origin(struct http_conn *conn)
     }
 }
 
+/* Whether the request needs an identity. Probes do not, nor the files of the dashboard, which are
+ * the same for everybody and let the user sign in, nor OPTIONS: browsers ask it without credentials
+ * before they send any. */
+static bool needs_identity(const struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    const struct http_route *route = request->route;
+    bool is_free = route && (route->kind == HTTP_ROUTE_PROBE || route->kind == HTTP_ROUTE_UI);
+
+    return conn->http->limits->require_identity && !is_free &&
+           !slice_eq(request->method, slice_str("OPTIONS"));
+}
+
 static void find_route(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -65,6 +78,9 @@ static void find_route(struct http_conn *conn)
         return;
     }
     request->route = http_route_find(&conn->http->routes, request->target.path, &path);
+    if (needs_identity(conn) && !http_identify(conn)) {
+        return;
+    }
     if (!request->route) {
         http_refuse(conn, ERR_NOT_FOUND, "there is no resource at this URL; see /");
         return;

@@ -100,9 +100,13 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method, size_t 
 static enum MHD_Result cut_off(struct http_conn *conn, size_t *len)
 {
     const struct op_fault *fault = &conn->request.fault;
+    struct http_refusal refusal = http_refusal_make(fault->err, fault->detail);
 
+    if (conn->request.auth.is_anonymous) {
+        refusal.status = MHD_HTTP_UNAUTHORIZED;
+    }
     if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
-        http_conn_send_problem(conn, http_refusal_make(fault->err, fault->detail));
+        http_conn_send_problem(conn, refusal);
     }
     return swallow(conn, len);
 }

@@ -381,6 +381,12 @@ void http_request_body_drop(struct http_conn *conn);
 struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
                                           struct op_principal *principal, uint32_t *ret_wait_ms);
 
+extern const char http_identity_missing[]; /* The text of a refusal with 401. */
+
+/* With requireIdentity: reads the credentials. False, with the request refused: they are malformed,
+ * or there are none. */
+bool http_identify(struct http_conn *conn);
+
 /* Reads credentials, session, idempotency key and ACL from the head. Called when the row of the
  * request is known. */
 void http_authenticate(struct http_conn *conn);

@@ -101,7 +101,22 @@ static void write_body(struct http *http, const struct http_line *line,
     buf_release(&body);
 }
 
-static void write_answer(struct http *http, struct slice bytes, struct buf *out)
+/* Whether the client port, with requireIdentity, answers this request. On probeListen /metrics
+ * needs no identity, because the operator chooses which clients reach that address. */
+static bool is_identified(const struct http *http, const struct http_line *line,
+                          const struct http_head *head)
+{
+    struct auth *auth = NULL;
+    bool identified =
+        !http->limits->require_identity || !is_path(line->target, "/metrics") ||
+        (head->authorization.data &&
+         auth_basic(head->authorization, http->limits->super_digest, &auth) == ERR_OK);
+
+    auth_unref(auth);
+    return identified;
+}
+
+static void write_answer(struct http *http, enum kind kind, struct slice bytes, struct buf *out)
 {
     struct http_refusal refusal = {.err = ERR_OK};
     struct http_line line;
@@ -117,6 +132,9 @@ static void write_answer(struct http *http, struct slice bytes, struct buf *out)
             http_refusal_make(ERR_NOT_FOUND, "this port serves /livez, /readyz and /metrics only");
     } else if (!reads(line.method)) {
         refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes accept only GET and HEAD");
+    } else if (kind == KIND_GIVEN && !is_identified(http, &line, &head)) {
+        refusal = http_refusal_make(ERR_NO_AUTH, http_identity_missing);
+        refusal.status = MHD_HTTP_UNAUTHORIZED;
     }
     if (refusal.err != ERR_OK) {
         http_raw_problem(http, out, refusal);
@@ -162,7 +180,7 @@ static void seat_answer(struct seat *seat, struct http_refusal refusal, size_t h
     if (refusal.err != ERR_OK) {
         http_raw_problem(http, &seat->out, refusal);
     } else {
-        write_answer(http, slice_make(seat->in.data, head_len), &seat->out);
+        write_answer(http, seat->kind, slice_make(seat->in.data, head_len), &seat->out);
     }
     seat->place.stage = SEATS_ANSWERED;
     seat->deadline_ms = os_now_ms() + SEND_MS;

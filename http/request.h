@@ -56,6 +56,7 @@ struct http_task {
 
 /* Authentication: the client and its session; auth.c. */
 struct http_auth {
+    bool is_anonymous; /* Refused because it has no identity (requireIdentity): answered 401. */
     struct slice url_secret;    /* The secret of a session in the URL; `data` NULL: not given. */
     struct slice session_param; /* The value of session=. */
     struct op_session session;  /* The session, by the hash of its secret. */

@@ -423,7 +423,8 @@ void http_import_begin(struct http_conn *conn)
     struct http_transfers *transfers = &conn->http->transfers;
     const struct import_limits import_limits = {.data_bytes_max = limits->data_bytes_max,
                                                 .multi_ops_max = limits->multi_ops_max,
-                                                .multi_bytes_max = limits->multi_bytes_max};
+                                                .multi_bytes_max = limits->multi_bytes_max,
+                                                .inherit_acl = limits->inherit_acl};
     struct http_import *import = NULL;
     const char *why = NULL;
     enum err err = op_args_check(&request->args, &why);

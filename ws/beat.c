@@ -26,6 +26,16 @@ static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
+/* Closes the socket of a client that has not sent `auth` in time, with requireIdentity. */
+static void look_at_identity(struct ws_socket *socket, uint64_t now_ms)
+{
+    if (principal_has_identity(&socket->principal)) {
+        socket->clock.identity_ms = 0;
+    } else if (socket->clock.identity_ms != 0 && now_ms >= socket->clock.identity_ms) {
+        ws_close_begin(socket, WS_CODE_POLICY, ws_anonymous);
+    }
+}
+
 /* Abandons replies that still wait when `leave_ms` has passed, so that the close frame can be
  * queued. Cuts the connection when `end_ms` has passed, because the client has not closed it after
  * the close frame. */
@@ -118,6 +128,7 @@ static void arm_next(struct ws_socket *socket, uint64_t now_ms)
         socket->closing.leave_ms,
         socket->closing.end_ms,
         socket->intake.message_end_ms,
+        socket->clock.identity_ms,
         socket->out.stall_ms != 0 ? socket->out.stall_ms + limits->slow_timeout_ms : 0,
         (socket->intake.stops & WS_STOP_RATE) ? (socket->intake.rate_us - WS_BURST_US) / 1000 + 1
                                               : 0,
@@ -152,6 +163,7 @@ static void excuse(struct ws_socket *socket, uint64_t now_ms)
     }
     put_off(&socket->clock.heard_ms, by_ms);
     put_off(&socket->intake.message_end_ms, by_ms);
+    put_off(&socket->clock.identity_ms, by_ms);
     put_off(&socket->out.stall_ms, by_ms);
     put_off(&socket->intake.behind_ms, by_ms);
     put_off(&socket->closing.leave_ms, by_ms);
@@ -166,6 +178,7 @@ static void on_timer(struct ev_loop *loop UNUSED, struct ev_timer *timer, int ev
     excuse(socket, now_ms);
     look_at_rate(socket);
     look_at_message(socket, now_ms);
+    look_at_identity(socket, now_ms);
     look_at_pace(socket, now_ms);
     look_at_silence(socket, now_ms);
     look_at_end(socket, now_ms);
@@ -185,6 +198,10 @@ void ws_beat_start(struct ws_socket *socket)
     socket->clock.beat_ms = now_ms + every_ms / 2 + rng_below(&socket->ws->rng, every_ms / 2 + 1);
     socket->clock.ping_ms = socket->clock.beat_ms;
     ws_timer_set(socket, socket->clock.beat_ms);
+    if (socket->ws->limits->require_identity && !principal_has_identity(&socket->principal)) {
+        socket->clock.identity_ms = now_ms + socket->ws->limits->head_timeout_ms;
+        ws_timer_at(socket, socket->clock.identity_ms);
+    }
 }
 
 /* Closes all sockets when gate_check_local has failed for WS_UNFIT_MS, so that the clients connect

@@ -8,6 +8,8 @@ const enum ws_code ws_codes[WS_CODES] = {
     WS_CODE_UNFIT,  WS_CODE_SLOW,       WS_CODE_NO_ROOM,       WS_CODE_PROTOCOL,
 };
 
+const char ws_anonymous[] = "the client has no identity";
+
 void ws_close_count(struct ws *ws, enum ws_code code)
 {
     for (size_t i = 0; i < WS_CODES; i++) {

@@ -82,7 +82,8 @@ static void send_hello(struct ws_socket *socket)
                                             .history = status.history,
                                             .zxid = subscribe_at(ws->subscriber),
                                             .heartbeat_ms = ws->limits->heartbeat_ms,
-                                            .limits = buf_slice(&ws->limits_json)});
+                                            .limits = buf_slice(&ws->limits_json),
+                                            .identity_required = socket->clock.identity_ms != 0});
     (void)ws_out_end(socket, PIECE_FIXED);
 }
 

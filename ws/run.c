@@ -382,6 +382,43 @@ static void check_key(struct ws_message *message)
     }
 }
 
+static const char not_identified[] =
+    "this replica answers only clients with an identity (requireIdentity): send auth first";
+
+/* Whether the socket must send `auth` before any other message. */
+static bool lacks_identity(const struct ws_socket *socket)
+{
+    return socket->ws->limits->require_identity && !principal_has_identity(&socket->principal);
+}
+
+/* Refuses a message of a client without an identity, whatever else is wrong with the message, and
+ * closes the socket. */
+static void refuse_anonymous(struct ws_message *message)
+{
+    mem_free(message->fault);
+    message->fault = NULL;
+    ws_message_refuse(message, ERR_NO_AUTH, not_identified);
+    ws_close_begin(message->socket, WS_CODE_POLICY, ws_anonymous);
+}
+
+/* Whether the message may start. False: an earlier message, which may be `auth`, has not run yet.
+ */
+static bool check_identity(struct ws_message *message)
+{
+    const struct ws_socket *socket = message->socket;
+    const struct op_def *def = message->request->def;
+    bool is_auth = def && def->id == OP_AUTH && !message->fault;
+
+    if (!lacks_identity(socket) || is_auth) {
+        return true;
+    }
+    if (socket->queue.unrun > 0) {
+        return false;
+    }
+    refuse_anonymous(message);
+    return true;
+}
+
 static bool asks_first(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -396,6 +433,9 @@ static bool start(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
 
+    if (!check_identity(message)) {
+        return false;
+    }
     if (socket->session.lost != ERR_OK) {
         ws_message_refuse(message, socket->session.lost, err_text(socket->session.lost));
     }

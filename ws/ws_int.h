@@ -288,12 +288,14 @@ struct ws_session {
 /* Time, in ms: turn.c and beat.c. */
 struct ws_clock {
     struct ev_timer timer;
-    uint64_t due_ms;   /* When the timer fires. */
-    bool late;         /* The timer fired late the last time. */
-    uint64_t heard_ms; /* When bytes of the client arrived last. */
-    uint64_t beat_ms;  /* When the next heartbeat is due. */
-    uint64_t ping_ms;  /* When the next ping is due. */
-    uint64_t alive;    /* Bytes that had arrived at the client at the last check for life. */
+    uint64_t identity_ms; /* When the client must have sent `auth`; 0: it has an identity, or needs
+                             none. */
+    uint64_t due_ms;      /* When the timer fires. */
+    bool late;            /* The timer fired late the last time. */
+    uint64_t heard_ms;    /* When bytes of the client arrived last. */
+    uint64_t beat_ms;     /* When the next heartbeat is due. */
+    uint64_t ping_ms;     /* When the next ping is due. */
+    uint64_t alive;       /* Bytes that had arrived at the client at the last check for life. */
 };
 
 /* The end of a socket: close.c. */
@@ -496,6 +498,8 @@ void ws_reply_end(struct ws_message *message, struct jsonw *json);
 /* The codes that the server closes sockets with, and WS_CODE_NONE for sockets that the client
  * closed or whose connection broke. */
 extern const enum ws_code ws_codes[WS_CODES];
+
+extern const char ws_anonymous[]; /* The reason to close a socket without an identity. */
 
 void ws_close_count(struct ws *ws, enum ws_code code); /* Counts a close in the metrics. */
 

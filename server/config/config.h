@@ -104,7 +104,10 @@ struct config_clients {
     char web_dir[CONFIG_PATH_MAX];      /* Directory of the dashboard; "": the built-in one. */
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
     bool insecure;
-    bool read_only; /* gate_submit refuses the writes of clients. */
+    bool read_only;        /* gate_submit refuses the writes of clients. */
+    bool require_identity; /* Anonymous clients are refused, except for probes. */
+    bool inherit_acl;      /* A znode created without an ACL gets that of its parent. The leader's
+                              value applies. */
     bool access_log;
     uint32_t http_threads;
 

@@ -44,6 +44,11 @@ static const struct config_row rows[] = {
     FLAG("insecure", clients.insecure, "true: serve clients beyond loopback without TLS"),
     FLAG("readOnly", clients.read_only,
          "true: this replica refuses writes of its clients; it still votes and may lead"),
+    FLAG("requireIdentity", clients.require_identity,
+         "true: clients without an identity get 401 for everything except probes"),
+    FLAG("inheritAcl", clients.inherit_acl,
+         "true: a znode created without an ACL gets that of its parent; give all replicas the same "
+         "value"),
     FLAG(
         "showClients", process.show_clients,
         "true: every client may list all sessions and watches; false: only its own (the super user "

@@ -230,7 +230,8 @@ struct op_hello {
     uint64_t history;
     zxid_t zxid;
     uint32_t heartbeat_ms;
-    struct slice limits; /* JSON, as gate_write_limits writes it. */
+    struct slice limits;    /* JSON, as gate_write_limits writes it. */
+    bool identity_required; /* The client must send `auth` first; false: no such member. */
 };
 
 #define OP_PROTOCOL "zabra.v1.json"

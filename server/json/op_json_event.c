@@ -163,6 +163,9 @@ void op_json_hello(struct jsonw *json, const struct op_hello *hello)
     jsonw_kv_u64(json, "heartbeat_ms", hello->heartbeat_ms);
     jsonw_key(json, "limits");
     jsonw_raw(json, hello->limits);
+    if (hello->identity_required) {
+        jsonw_kv_bool(json, "identity_required", true);
+    }
     jsonw_object_end(json);
 }
 

@@ -4,7 +4,8 @@
  * An ACL is a run of entries: perms u8, scheme, id (each u32 length and bytes). Empty bytes mean
  * open to all; a list that is just world:anyone with all perms is stored as empty, so that most
  * znodes have no list and their check costs one comparison. The rules are ZooKeeper's: lists are
- * per znode and never inherited, there are no negative entries, the super user passes each check.
+ * per znode, there are no negative entries, the super user passes each check. With inheritAcl a
+ * create without a list copies that of the parent (server/prepare).
  */
 #ifndef SERVER_ACL_H
 #define SERVER_ACL_H

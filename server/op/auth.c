@@ -248,6 +248,11 @@ void principal_release(struct op_principal *who)
     who->auth = NULL;
 }
 
+bool principal_has_identity(const struct op_principal *who)
+{
+    return who->auth && (who->auth->count > 0 || who->auth->super);
+}
+
 struct op_principal principal_copy(const struct op_principal *who)
 {
     struct op_principal copy = *who;

@@ -74,6 +74,10 @@ void principal_encode(const struct op_principal *who, struct buf *out);
 enum err principal_decode(struct wire_reader *reader, struct op_principal *ret_who);
 void principal_release(struct op_principal *who);
 
+/* Whether the principal has an identity. As in ZooKeeper there is no list of users, so each user
+ * name with any password is an identity. */
+bool principal_has_identity(const struct op_principal *who);
+
 /* Returns a copy with its own reference. */
 struct op_principal principal_copy(const struct op_principal *who);
 

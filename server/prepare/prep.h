@@ -22,6 +22,7 @@ struct prep_limits {
     uint32_t data_bytes_max; /* maxDataBytes. */
     uint32_t txn_bytes_max;  /* Bytes of a whole transaction. */
     uint32_t multi_ops_max;
+    bool inherit_acl; /* A create without an ACL takes that of the parent; false: it is open. */
 };
 
 /* How much memory the tree may take: the smallest of the limits of the leader and of the voters

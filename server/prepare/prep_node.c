@@ -237,8 +237,8 @@ static enum err make_path(const struct prep_step *step, const struct op_args *ar
 }
 
 /* Checks that the caller may create a child of `path` or, if `path` does not exist, of its deepest
- * ancestor that exists. */
-static enum err may_create(const struct prep_step *step, struct slice path)
+ * ancestor that exists. With `inherit`, copies the ACL of that znode to prep->acl. */
+static enum err may_create(const struct prep_step *step, struct slice path, bool inherit)
 {
     struct overlay_node node;
 
@@ -248,11 +248,14 @@ static enum err may_create(const struct prep_step *step, struct slice path)
         path = path_parent(path);
         prep_look(step, path, &node);
     }
+    if (inherit) {
+        (void)buf_append_slice(&step->prep->acl, blob_slice(node.acl));
+    }
     return prep_may(step, &node, ACL_CREATE, NULL);
 }
 
 /* Creates the missing znodes from the root to `parent`: persistent, with null data and the ACL of
- * the request, so that nothing is more open than the client wants. */
+ * the new znode, so that nothing is more open than the client wants. */
 static enum err make_parents(const struct prep_step *step, struct slice parent)
 {
     const struct txn_effect kind = {.flags = TXN_NULL_DATA, .acl = buf_slice(&step->prep->acl)};
@@ -303,7 +306,8 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     if (!parent.exists && !args->parents) {
         return prep_refuse(step, ERR_NO_NODE, "the parent does not exist");
     }
-    err = may_create(step, path_parent(args->path));
+    err =
+        may_create(step, path_parent(args->path), !args->has_acl && step->prep->limits.inherit_acl);
     if (err == ERR_OK) {
         err = make_path(step, args, &parent);
     }

@@ -142,6 +142,8 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
     jsonw_kv_bool(json, "read_only", config->clients.read_only);
+    jsonw_kv_bool(json, "require_identity", config->clients.require_identity);
+    jsonw_kv_bool(json, "inherit_acl", config->clients.inherit_acl);
     jsonw_kv_cstr(json, "environment", config->process.environment);
     jsonw_kv_cstr(json, "reason", reason_of(gate, copy));
     write_duplicate(config, json, &copy->links[config_self(config) - config->peers.servers]);

@@ -21,6 +21,7 @@ static void fill_limits(const struct config *config, struct replica_options *opt
         .data_bytes_max = config->clients.data_bytes_max,
         .txn_bytes_max = ZAB_RECORD_BYTES_MAX - 4096,
         .multi_ops_max = config->clients.multi_ops_max,
+        .inherit_acl = config->clients.inherit_acl,
     };
     options->requests_max = config->clients.requests_max;
     options->forward_bytes_max = config->peers.forward_bytes_max;

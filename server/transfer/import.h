@@ -25,6 +25,7 @@ struct import_limits {
     uint32_t data_bytes_max;
     uint32_t multi_ops_max;
     uint32_t multi_bytes_max;
+    bool inherit_acl; /* A line without an ACL leaves the ACL to the leader: inheritAcl. */
 };
 
 /* `args` are those of an OP_IMPORT. `args` and `view` must outlive the import. */

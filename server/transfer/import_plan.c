@@ -25,12 +25,17 @@ void import_fail(struct import *import, enum err err, uint64_t line, struct slic
 
 /* ---- Znodes that exist. ---- */
 
-static bool same_acl(const struct state *state, const struct znode *node,
-                     const struct op_args *args)
+/* Whether the znode keeps its ACL. A line without an ACL means an open znode; with inheritAcl it
+ * leaves the ACL as it is, so that no import opens a znode by leaving something out. */
+static bool keeps_acl(const struct state *state, const struct znode *node,
+                      const struct import *import, const struct op_args *args)
 {
     struct slice open = slice_make(NULL, 0);
     struct slice wanted = args->has_acl ? args->acl : open;
 
+    if (!args->has_acl && import->limits.inherit_acl) {
+        return true;
+    }
     (void)acl_standard(slice_str("open"), &open);
     return slice_eq(state_acl(state, znode_acl(node)),
                     slice_eq(wanted, open) ? slice_make(NULL, 0) : wanted);
@@ -45,7 +50,7 @@ static enum import_plan plan_existing(const struct state *state, const struct zn
         (path_is_builtin(args->path) && !is_root)) {
         return IMPORT_SKIP;
     }
-    return is_root || same_acl(state, node, args) ? IMPORT_SET : IMPORT_SET_BOTH;
+    return is_root || keeps_acl(state, node, import, args) ? IMPORT_SET : IMPORT_SET_BOTH;
 }
 
 /* ---- What a dry run finds. ---- */

@@ -15,7 +15,7 @@ enum {
 
 static bool fuzz_one(struct slice input)
 {
-    struct prep_play *play = prep_play_new();
+    struct prep_play *play = prep_play_new(input.len % 2 == 1);
     struct wire_reader reader;
 
     wire_reader_init(&reader, input);

@@ -233,6 +233,23 @@ static void put_node(const struct model_step *step, const char *path)
     model_answer(step, path, node, true);
 }
 
+/* Without a list of its own a new znode gets that of the deepest ancestor that exists. */
+static void inherit(struct model_step *step, const char *path)
+{
+    char above[MODEL_PATH_MAX];
+    const struct model_node *node = NULL;
+
+    (void)snprintf(above, MODEL_PATH_MAX, "%s", path);
+    while (node == NULL) {
+        char next[MODEL_PATH_MAX];
+
+        parent_of(above, next);
+        (void)snprintf(above, MODEL_PATH_MAX, "%s", next);
+        node = model_find(step->model, above);
+    }
+    step->list = node->list;
+}
+
 static enum err do_create(struct model_step *step)
 {
     const struct op_args *args = step->args;
@@ -248,6 +265,9 @@ static enum err do_create(struct model_step *step)
     (void)snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len,
                    (const char *)args->path.data);
     err = make_path(step, path);
+    if (err == ERR_OK && !args->has_acl && step->model->limits->inherit_acl) {
+        inherit(step, path);
+    }
     if (err == ERR_OK && model_find(step->model, path) != NULL) {
         err = ERR_NODE_EXISTS;
     }

@@ -92,14 +92,16 @@ static void make_lists(struct prep_play *play)
     put_entry(play, MODEL_ROOTS, ACL_ALL, "digest", play->identities[MODEL_ROOT]);
 }
 
-struct prep_play *prep_play_new(void)
+struct prep_play *prep_play_new(bool inherit_acl)
 {
     struct prep_play *play = mem_zalloc(1, sizeof(*play));
 
     play->state = state_new(1);
-    play->prep = prep_new(&limits);
+    play->limits = limits;
+    play->limits.inherit_acl = inherit_acl;
+    play->prep = prep_new(&play->limits);
     play->age_ms = 1000;
-    model_init(&play->model, &limits);
+    model_init(&play->model, &play->limits);
     for (int caller = 0; caller < MODEL_CALLER_COUNT; caller++) {
         make_principal(play, (enum model_caller)caller);
     }

@@ -11,7 +11,8 @@
 
 struct prep_play;
 
-struct prep_play *prep_play_new(void);
+/* `inherit_acl` as in struct prep_limits. */
+struct prep_play *prep_play_new(bool inherit_acl);
 void prep_play_free(struct prep_play *play);
 
 /* Takes one request out of the bytes, prepares it, and applies some of those in flight. False when

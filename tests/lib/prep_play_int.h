@@ -33,6 +33,7 @@ struct play_pending {
 
 struct prep_play {
     struct state *state;
+    struct prep_limits limits;
     struct prep *prep;
     struct model model;
     struct play_pending queue[PLAY_QUEUE_MAX]; /* Oldest first. */

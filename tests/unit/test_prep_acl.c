@@ -369,3 +369,82 @@ TEST(the_transaction_names_its_session, fixture, setup, teardown)
     assert_int_equal(run(fixture, args), ERR_OK);
     assert_true(actor_of(fixture).session == session);
 }
+
+/* ---- Lists of parents. ---- */
+
+static void setup_inherit(struct fixture *fixture)
+{
+    struct prep_limits with = limits;
+
+    setup(fixture);
+    prep_free(fixture->prep);
+    with.inherit_acl = true;
+    fixture->prep = prep_new(&with);
+}
+
+TEST(without_inherit_acl_a_new_znode_is_open, fixture, setup, teardown)
+{
+    make(fixture, "/p", anyone(ACL_CREATE));
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/p/c")), ERR_OK);
+    assert_int_equal(acl_at(fixture, "/p/c").len, 0);
+}
+
+TEST(a_znode_without_a_list_gets_that_of_its_parent, fixture, setup_inherit, teardown)
+{
+    const uint32_t perms = ACL_CREATE | ACL_READ | ACL_ADMIN;
+    struct op_args set = op(OP_SET, "/p/s");
+    struct op_args deep = op(OP_CREATE, "/p/x/y");
+    struct op_args sequence = op(OP_CREATE, "/p/q");
+
+    set.upsert = true;
+    deep.parents = true;
+    sequence.sequence = true;
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/open")), ERR_OK);
+    assert_int_equal(acl_at(fixture, "/open").len, 0); /* The root is open. */
+    make(fixture, "/p", anyone(perms));
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/p/c")), ERR_OK);
+    assert_int_equal(apply(fixture, set), ERR_OK);
+    assert_int_equal(apply(fixture, deep), ERR_OK);
+    assert_int_equal(apply(fixture, sequence), ERR_OK);
+    assert_true(slice_eq(acl_at(fixture, "/p/c"), anyone(perms)));
+    assert_true(slice_eq(acl_at(fixture, "/p/s"), anyone(perms)));
+    assert_true(slice_eq(acl_at(fixture, "/p/x"), anyone(perms)));
+    assert_true(slice_eq(acl_at(fixture, "/p/x/y"), anyone(perms)));
+    assert_true(slice_eq(acl_at(fixture, "/p/q0000000003"), anyone(perms)));
+    /* A list of the request counts, also one that opens the znode. */
+    make(fixture, "/p/mine", anyone(ACL_WRITE));
+    assert_true(slice_eq(acl_at(fixture, "/p/mine"), anyone(ACL_WRITE)));
+    make(fixture, "/p/all", anyone(ACL_ALL));
+    assert_int_equal(acl_at(fixture, "/p/all").len, 0);
+    /* The list is copied: a change of the parent changes no child. */
+    assert_int_equal(apply(fixture, with_acl(op(OP_SETACL, "/p"), anyone(ACL_READ))), ERR_OK);
+    assert_true(slice_eq(acl_at(fixture, "/p/c"), anyone(perms)));
+}
+
+TEST(a_list_in_flight_is_inherited, fixture, setup_inherit, teardown)
+{
+    struct op_args ops[3] = {with_acl(op(OP_CREATE, "/m"), anyone(ACL_CREATE)),
+                             op(OP_CREATE, "/m/a"), op(OP_CREATE, "/m/a/b")};
+    struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
+
+    assert_int_equal(apply(fixture, multi), ERR_OK);
+    assert_true(slice_eq(acl_at(fixture, "/m/a"), anyone(ACL_CREATE)));
+    assert_true(slice_eq(acl_at(fixture, "/m/a/b"), anyone(ACL_CREATE)));
+    /* The list of an earlier element does not reach a later one below another parent. */
+    ops[0] = with_acl(op(OP_CREATE, "/n"), anyone(ACL_CREATE));
+    ops[1] = op(OP_CREATE, "/o");
+    multi.op_count = 2;
+    assert_int_equal(apply(fixture, multi), ERR_OK);
+    assert_int_equal(acl_at(fixture, "/o").len, 0);
+}
+
+TEST(inheriting_gives_no_right_to_create, fixture, setup_inherit, teardown)
+{
+    struct op_args deep = op(OP_CREATE, "/p/x/y");
+
+    make(fixture, "/p", anyone(ACL_READ));
+    assert_int_equal(run(fixture, op(OP_CREATE, "/p/c")), ERR_NO_AUTH);
+    deep.parents = true;
+    assert_int_equal(run(fixture, deep), ERR_NO_AUTH);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+}

@@ -36,6 +36,8 @@ static struct {
     uint32_t queue_bytes;
     uint64_t unsent_bytes;
     uint32_t data_bytes; /* Of one znode; messages may be twice as long. */
+    bool require_identity;
+    uint32_t head_timeout_ms;
 } kit_choice;
 
 static inline struct socket *open_socket(const struct fixture *fixture)
@@ -66,6 +68,10 @@ static inline void setup_with(struct fixture *fixture, uint32_t in_flight_max,
     }
     if (kit_choice.slow_timeout_ms > 0) {
         fixture->gate->limits.slow_timeout_ms = kit_choice.slow_timeout_ms;
+    }
+    fixture->gate->limits.require_identity = kit_choice.require_identity;
+    if (kit_choice.head_timeout_ms > 0) {
+        fixture->gate->limits.head_timeout_ms = kit_choice.head_timeout_ms;
     }
     if (kit_choice.queue_bytes > 0) {
         fixture->gate->limits.socket_queue_bytes_max = kit_choice.queue_bytes;

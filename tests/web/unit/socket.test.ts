@@ -441,3 +441,31 @@ test('the refusal of a retry does not show the outcome of an earlier try', async
   answer(503, 'not-applied');
   await assert.rejects(last, { outcome: 'not-applied' });
 });
+
+test('a replica that requires an identity is asked nothing before there is one', async () => {
+  const socket = start();
+  const reply = socket.read('whoami');
+  now().hello({ identity_required: true });
+  assert.equal(socket.locked.value, true);
+  assert.deepEqual(now().sent, []);
+  assert.equal(now().closed, true);
+  now().onclose?.();
+  mock.timers.tick(60_000);
+  assert.equal(wires.length, 1);
+  socket.identify({ user: 'bob', password: 'pw' });
+  mock.timers.tick(1);
+  assert.equal(wires.length, 2);
+  assert.equal(socket.locked.value, false);
+  now().hello({ identity_required: true });
+  assert.deepEqual(
+    now().sent.map(({ op }) => op),
+    ['auth', 'whoami'],
+  );
+  now().say({ id: now().last('whoami')['id'], ok: true, whoami: {} });
+  await reply;
+  socket.identify(undefined);
+  mock.timers.tick(1);
+  now().hello({ identity_required: true });
+  assert.equal(socket.locked.value, true);
+  assert.deepEqual(now().sent, []);
+});

@@ -110,6 +110,8 @@ export class Socket {
   readonly replica: Signal<string>;
   /** Why the identity was not taken; undefined: it was, or there is none. */
   readonly refused: Signal<ApiError | undefined> = signal(undefined);
+  /** The replica requires an identity: nothing is tried before there is one. */
+  readonly locked: Signal<boolean> = signal(false);
 
   private readonly open: OpenSocket;
   private replicas: string[];
@@ -160,7 +162,8 @@ export class Socket {
   identify(identity: Identity | undefined): void {
     this.identity = identity;
     this.refused.value = undefined;
-    if (this.ready) {
+    if (this.ready || this.locked.peek()) {
+      this.locked.value = false;
       this.reconnect(0);
     }
   }
@@ -454,6 +457,10 @@ export class Socket {
 
   /** A replica has answered: sends the identity, unanswered requests and watches. */
   private begin(hello: Hello): void {
+    if (hello.identity_required && !this.identity) {
+      this.lock();
+      return;
+    }
     this.alive(hello.heartbeat_ms);
     if (this.history !== undefined && this.history !== hello.history) {
       this.forget();
@@ -477,6 +484,15 @@ export class Socket {
       } else {
         this.proven();
       }
+    });
+  }
+
+  /** Whatever was sent now would be refused, and end the connection. */
+  private lock(): void {
+    this.drop();
+    batch(() => {
+      this.hello.value = undefined;
+      this.locked.value = true;
     });
   }
 

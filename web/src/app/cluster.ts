@@ -7,7 +7,7 @@ import { Socket } from '../api/socket';
 import type { Ensemble, Hello, Status, Whoami } from '../api/types';
 import { Asking } from './asking';
 import { conditionOf, type Known, lateness } from './condition';
-import { identity } from './identity';
+import { identity, loginOpen } from './identity';
 
 const LOOK_MS = 1_000; // How often the replica is asked how it is, while the page is seen,
 const TURN_MS = 500; // and how often while not all is well; so often the condition is judged, too.
@@ -133,6 +133,11 @@ export function followCluster(): void {
     const user = identity.value;
     whoami.value = undefined; // Until the replica has reported the identities.
     untracked(() => socket.identify(user));
+  });
+  effect(() => {
+    if (socket.locked.value) {
+      loginOpen.value = true;
+    }
   });
   effect(() => {
     if (socket.hello.value) {

@@ -223,6 +223,14 @@ function HealthBanner() {
   useMoves();
   const text = conditionText();
   const refused = socket.refused.value;
+  if (socket.locked.value) {
+    return (
+      <p class="banner offline" role="status">
+        <Icon name="lock" />
+        {say('identity_required')}
+      </p>
+    );
+  }
   if (text) {
     return (
       <p class={`banner ${LAMPS[condition.value]}`} role="status">

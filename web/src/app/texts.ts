@@ -27,6 +27,8 @@ export const say = defineTexts(
       'In the tree: arrows, Home, End; letters go to a name; Enter opens, Space marks, Shift and the arrows mark several, Insert creates below, Delete deletes. In the editor: Ctrl-S saves, Ctrl-F finds.',
     language: '切换到中文',
     light: 'Theme: light',
+    identity_required:
+      'This replica serves only clients with an identity (requireIdentity=true): sign in.',
     is_live: 'Live',
     is_no_quorum: 'No majority',
     is_offline: 'Offline',
@@ -114,6 +116,7 @@ export const say = defineTexts(
       '在树中：方向键、Home、End；字母跳到名称；回车打开，空格标记，Shift 加方向键标记多个，Insert 在其下创建，Delete 删除。编辑器中：Ctrl-S 保存，Ctrl-F 查找。',
     language: 'Switch to English',
     light: '主题：浅色',
+    identity_required: '此副本只服务有身份的客户端（requireIdentity=true）：请登录。',
     is_live: '实时',
     is_no_quorum: '无多数派',
     is_offline: '离线',

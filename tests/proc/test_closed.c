@@ -1,0 +1,120 @@
+/* Closed mode on real replicas: clients without an identity, lists that new znodes inherit, and
+ * what the command line says about both. */
+#include "tests/lib/unit.h"
+#include "tests/proc/shell.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BOB_LIST "digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa" /* bob:pw */
+#define AS_BOB   " --user bob --password-file $D/pw"
+
+static struct ensemble ensemble;
+
+static void open_shell(void)
+{
+    shell_open(&ensemble);
+    assert_int_equal(shell("umask 077; echo pw >$D/pw; echo wrong >$D/wrong"), 0);
+}
+
+static void open_three(void)
+{
+    ensemble_launch(&ensemble, 3, "requireIdentity=true\ninheritAcl=true\n");
+    open_shell();
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+/* Each replica answers the same, with all that was written before. */
+static void expect_everywhere(const char *command, const char *said)
+{
+    char line[SHELL_LINE_MAX];
+
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        (void)snprintf(line, sizeof(line), "%s --endpoints 127.0.0.1:%u --linearizable" AS_BOB,
+                       command, ensemble.replicas[i].client_port);
+        shell_expect(line, 0, said);
+    }
+}
+
+TEST_GROUP(open_three, close_all)
+
+TEST(without_an_identity_only_probes_are_answered)
+{
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/znodes/v1/", NULL), 401);
+        assert_string_equal(web_header(&ensemble.reply, "WWW-Authenticate"),
+                            "Basic realm=\"zabra\", charset=\"UTF-8\"");
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/metrics", NULL), 401);
+        assert_int_equal(ensemble_call(&ensemble, i, "PUT", "/znodes/v1/?upsert=true", "x"), 401);
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/livez", NULL), 200);
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/readyz", NULL), 200);
+    }
+}
+
+TEST(the_command_line_names_the_missing_user)
+{
+    shell_expect("zabra get /", 5, "the request had no user (--user)");
+    shell_expect("zabra create /none", 5, "requireIdentity");
+    shell_expect("zabra status", 5, "--user");
+    shell_expect("zabra ls /" AS_BOB, 0, "zookeeper");
+    shell_expect("zabra status" AS_BOB, 0, "leader ");
+    shell_expect("zabra doctor" AS_BOB, 0, "3 replicas asked, no problem found");
+    shell_expect("zabra doctor", 1, "For 401 check --user");
+    shell_expect("zabra watch /", 5, "--user");
+    shell_expect("zabra export /", 5, "--user");
+    shell_expect("zabra metrics", 5, "--user");
+}
+
+TEST(new_znodes_have_the_list_of_their_parent_on_every_replica)
+{
+    shell_expect("zabra create /p --acl " BOB_LIST AS_BOB, 0, "/p");
+    shell_expect("zabra create /p/a x" AS_BOB " --endpoints ${ZABRA_ENDPOINTS##*,}", 0, "/p/a");
+    shell_expect("zabra create /p/b/c/d x -p" AS_BOB, 0, "/p/b/c/d");
+    shell_expect("zabra set /p/s x --create" AS_BOB, 0, "");
+    shell_expect("printf '%s\\n' '{\"path\":\"one\",\"dataUtf8\":\"1\"}' "
+                 "'{\"path\":\"one/two\",\"dataUtf8\":\"2\"}' | zabra import /p/i -p" AS_BOB,
+                 0, "");
+    expect_everywhere("zabra acl /p/a", BOB_LIST);
+    expect_everywhere("zabra acl /p/b/c", BOB_LIST);
+    expect_everywhere("zabra acl /p/b/c/d", BOB_LIST);
+    expect_everywhere("zabra acl /p/s", BOB_LIST);
+    expect_everywhere("zabra acl /p/i/one/two", BOB_LIST);
+    /* An import that overwrites does not open what a line leaves out. */
+    shell_expect("echo '{\"path\":\"one\",\"dataUtf8\":\"3\"}' | "
+                 "zabra import /p/i --conflict overwrite" AS_BOB,
+                 0, "");
+    expect_everywhere("zabra get /p/i/one", "3");
+    expect_everywhere("zabra acl /p/i/one", BOB_LIST);
+    /* An invented user, and bob's name with another password, are identities without permission. */
+    shell_expect("zabra get /p/a --user eve --password-file $D/pw", 5, "NoAuth");
+    shell_expect("zabra get /p/a --user bob --password-file $D/wrong", 5, "NoAuth");
+}
+
+/* ---- Replicas with different settings ---- */
+
+static void open_unlike(void)
+{
+    ensemble_open(&ensemble, 3, NULL);
+    open_shell();
+    shell_expect("for n in 1 2; do printf 'inheritAcl=true\\nrequireIdentity=true\\n' "
+                 ">>$D/$n.cfg; done",
+                 0, "");
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+TEST_GROUP(open_unlike, close_all)
+
+TEST(doctor_reports_replicas_with_other_settings)
+{
+    shell_expect("zabra doctor -o json" AS_BOB " | cat", 0,
+                 "requireIdentity is false, and true with replica 1");
+    shell_expect("zabra doctor -o json" AS_BOB " | cat", 0,
+                 "inheritAcl is false, and true with replica 1");
+}
