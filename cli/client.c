@@ -26,6 +26,7 @@ struct attempts {
     uint32_t pause_ms;
     int turns;     /* Moves from one replica to the next one. */
     int read_only; /* Answers of read-only replicas in a row. */
+    int tls;       /* Attempts in a row that TLS has ended: a retry does not mend a certificate. */
     /* The last 503 or 504 of a replica; else the first answer of a read-only replica, or of a
      * server that is no replica. */
     struct client_error heard;
@@ -66,8 +67,12 @@ struct client *client_open(struct settings *settings)
         (void)snprintf(
             settings->error, sizeof(settings->error),
             "--endpoints: \"%s\" does not begin with HOST or HOST:PORT, as in a:9998,b:9998 (at "
-            "most %d of them; https is not supported)",
+            "most %d of them; https://a:9998 for TLS)",
             fault, (int)ENDPOINTS_MAX);
+        client_close(client);
+        return NULL;
+    }
+    if (!client_tls_check(settings, &client->endpoints)) {
         client_close(client);
         return NULL;
     }
@@ -249,7 +254,16 @@ static void judge_silence(struct client *client, struct attempts *attempts, CURL
     attempts->hung = attempts->hung || (over && sent);
     attempts->unsent = attempts->unsent || (over && !sent);
     attempts->unsure = attempts->unsure || sent;
-    (void)(is_late(attempts) ? too_late(client, attempts) : client_unanswered(client));
+    if (is_late(attempts)) {
+        (void)too_late(client, attempts);
+    } else if (result == CURLE_GOT_NOTHING && !url_is_secure(endpoints_url(&client->endpoints))) {
+        (void)client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
+                          "%s closes each connection without an answer; if this port speaks only "
+                          "TLS, write https:// in --endpoints",
+                          endpoints_url(&client->endpoints));
+    } else {
+        (void)client_unanswered(client);
+    }
 }
 
 static bool is_read_only(const struct client_error *error)
@@ -305,9 +319,24 @@ static bool is_leaderless(const struct client *client)
            client_waited_ms(client) >= QUORUM_MS;
 }
 
+/* Judges an attempt that TLS has ended. The request was not applied: no replica has read it. Other
+ * endpoints may be right. */
+static enum outcome judge_tls(struct client *client, struct attempts *attempts, const char *why)
+{
+    (void)client_fail(client, CMD_NO_ENSEMBLE, CLIENT_TLS, "%s: %s",
+                      endpoints_url(&client->endpoints), why);
+    if (!attempts->refused_since_ms) {
+        attempts->refused_since_ms = os_now_ms();
+    }
+    attempts->tls++;
+    hear(client, attempts, true);
+    return TRY_NEXT_REPLICA;
+}
+
 static enum outcome judge(struct client *client, struct attempts *attempts, CURLcode result)
 {
     struct client_reply *reply = &client->reply;
+    char why[CLIENT_WHY_MAX];
 
     if (result == CURLE_WRITE_ERROR && client->lines_left == 0) {
         result = CURLE_OK; /* The client itself ended the transfer. */
@@ -317,6 +346,10 @@ static enum outcome judge(struct client *client, struct attempts *attempts, CURL
                           (int)CLIENT_BODY_MAX);
         return ANSWERED;
     }
+    if (client_tls_fault(client, client->easy, result, client->detail, why)) {
+        return judge_tls(client, attempts, why);
+    }
+    attempts->tls = 0;
     if (result != CURLE_OK) {
         judge_silence(client, attempts, result);
         return TRY_NEXT_REPLICA;
@@ -396,6 +429,8 @@ static enum outcome try_once(struct client *client, struct attempts *attempts)
     curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, wait_ms);
     curl_easy_setopt(client->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(client->easy, CURLOPT_WRITEDATA, (void *)client);
+    client->detail[0] = '\0';
+    curl_easy_setopt(client->easy, CURLOPT_ERRORBUFFER, client->detail);
     client_time_upload(client);
 
     bool whole = run(client, &result);
@@ -449,6 +484,9 @@ static bool go_on(struct client *client, struct attempts *attempts, enum outcome
 
     bool round = here || attempts->turns % client->endpoints.count == 0;
 
+    if (attempts->tls >= client->endpoints.count) {
+        return false;
+    }
     if (round && is_over(attempts, now_ms, outcome == TRY_NEXT_REPLICA)) {
         return false;
     }

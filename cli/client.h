@@ -23,7 +23,10 @@ enum {
     CLIENT_MESSAGE_MAX = 1024,
     CLIENT_CODE_MAX = 64,
     CLIENT_URL_MAX = 256 << 10,
-    CLIENT_SESSION_MAX = 64
+    CLIENT_SESSION_MAX = 64,
+    CLIENT_CA_MAX = 4 << 20, /* Bytes of the file of --ca, which may have many authorities. */
+    CLIENT_NAMES_MAX = 256,  /* Bytes of the names of a certificate in a message. */
+    CLIENT_WHY_MAX = 768     /* Bytes of the reason why TLS has failed. */
 };
 
 /* Status codes of HTTP that commands look at. */
@@ -85,12 +88,13 @@ struct client {
     struct endpoints endpoints;
     CURLM *multi;
     CURL *easy;
-    struct client_reply reply; /* The answer to the last request; valid until the next one. */
-    struct client_error error; /* The error of the last request; valid until the next one. */
-    const char *about;         /* The member `about` of the current request. */
-    int lines_left;            /* Lines of the answer that are still wanted; -1: all. */
-    json_t *json;              /* The body of the last answer, once client_json() parsed it. */
-    uint64_t seen_zxid;        /* The newest zxid that was seen; 0: none. */
+    char detail[CURL_ERROR_SIZE]; /* Of the last transfer of `easy` that has failed. */
+    struct client_reply reply;    /* The answer to the last request; valid until the next one. */
+    struct client_error error;    /* The error of the last request; valid until the next one. */
+    const char *about;            /* The member `about` of the current request. */
+    int lines_left;               /* Lines of the answer that are still wanted; -1: all. */
+    json_t *json;                 /* The body of the last answer, once client_json() parsed it. */
+    uint64_t seen_zxid;           /* The newest zxid that was seen; 0: none. */
     char session[CLIENT_SESSION_MAX];
     char password[SETTINGS_PASSWORD_MAX];
     bool has_password;
@@ -158,6 +162,24 @@ int client_foreign(struct client *client, const char *url, long status);
 int client_unanswered(struct client *client);
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* ---- TLS (client_tls.c) ---- */
+
+/* The error code of a request that has failed because of TLS; the exit code is CMD_NO_ENSEMBLE. */
+#define CLIENT_TLS "Tls"
+
+/* Returns whether TLS, or its absence, is the reason that a transfer has failed, or was answered by
+ * a redirection to https; then `why` is a sentence that says what to do. `detail` is the text of
+ * CURLOPT_ERRORBUFFER. */
+bool client_tls_fault(const struct client *client, CURL *easy, CURLcode result, const char *detail,
+                      char why[CLIENT_WHY_MAX]);
+
+/* Checks the files of --ca, --cert and --key if there is an https endpoint. Returns false with the
+ * reason in `settings->error`. Blocks. */
+bool client_tls_check(struct settings *settings, const struct endpoints *endpoints);
+
+/* Sets the options of a handle that sends a request to `endpoint`, if that is https. */
+void client_tls_prepare(const struct client *client, CURL *easy, const char *endpoint);
 
 /* ---- What the parts of the client share ---- */
 

@@ -72,6 +72,25 @@ static void put_header(struct buf *out, const char *name, const char *value)
     put_quoted(out, buf_slice(&line));
 }
 
+static void put_file(struct buf *out, const char *option, const char *file)
+{
+    if (file) {
+        buf_printf(out, " --%s ", option);
+        put_quoted(out, slice_str(file));
+    }
+}
+
+static void put_tls(const struct client *client, struct buf *out)
+{
+    const struct settings *settings = client->settings;
+
+    if (url_is_secure(endpoints_url(&client->endpoints))) {
+        put_file(out, "cacert", settings->ca);
+        put_file(out, "cert", settings->cert);
+        put_file(out, "key", settings->key);
+    }
+}
+
 static void put_headers(const struct client *client, const struct client_request *request,
                         struct buf *out)
 {
@@ -151,6 +170,7 @@ static void put_command(const struct client *client, const struct client_request
         buf_append_str(out, " -u ");
         put_quoted(out, slice_str(client->settings->user));
     }
+    put_tls(client, out);
     put_headers(client, request, out);
     if (request->has_body) {
         put_body(request, piped, out);

@@ -422,6 +422,16 @@ static int tell(const struct bench *bench, const char *kind)
 
 /* ---- The command ---- */
 
+static bool has_tls_fault(const struct replicas *replicas)
+{
+    for (int i = 0; i < replicas->count; i++) {
+        if (replicas->answers[i].tls) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Keeps only the endpoints that serve. Returns CMD_OK, or the code of a reported error. */
 static int choose_endpoints(struct cli *cli)
 {
@@ -437,7 +447,9 @@ static int choose_endpoints(struct cli *cli)
             (void)snprintf(endpoints->urls[kept++], ENDPOINT_MAX, "%s", answer->url);
         }
     }
-    if (code == CMD_OK && kept == 0) {
+    if (code == CMD_OK && kept == 0 && has_tls_fault(replicas)) {
+        code = replicas_none(cli, replicas);
+    } else if (code == CMD_OK && kept == 0) {
         code = cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
                         "no replica serves at %s; check that the ensemble is running and that "
                         "--endpoints is right",

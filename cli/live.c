@@ -271,7 +271,7 @@ static void take_ends(struct live *live)
         if (easy == live->touch) {
             end_touch(live, result, os_now_ms());
         } else if (live->stream) {
-            stream_take_end(live->stream, os_now_ms());
+            stream_take_end(live->stream, result, os_now_ms());
         }
     }
 }

@@ -28,12 +28,18 @@ static bool begin(struct cli *cli, const char *target, struct replicas_answer *a
     return true;
 }
 
-static void take_end(struct replicas_answer *answer, CURLcode result)
+static void take_end(const struct client *client, struct replicas_answer *answer, CURLcode result)
 {
+    char why[CLIENT_WHY_MAX];
     int64_t date_s = (int64_t)curl_getdate(client_header(answer->easy, "Date"), NULL);
 
     answer->answered_ms = os_wall_ms();
     answer->clock_ms = date_s > 0 ? date_s * 1000 : 0;
+    answer->tls = client_tls_fault(client, answer->easy, result, answer->error, why);
+    if (answer->tls) {
+        (void)snprintf(answer->error, sizeof(answer->error), "%s", why);
+        return;
+    }
     if (result != CURLE_OK) {
         if (!answer->error[0]) {
             (void)snprintf(answer->error, sizeof(answer->error), "%s", curl_easy_strerror(result));
@@ -51,7 +57,7 @@ static void take_end(struct replicas_answer *answer, CURLcode result)
     answer->json = jsonr_parse(buf_slice(&answer->body), NULL);
 }
 
-static void take_ends(CURLM *multi)
+static void take_ends(const struct client *client, CURLM *multi)
 {
     CURLcode result = CURLE_OK;
     CURL *easy = NULL;
@@ -59,7 +65,7 @@ static void take_ends(CURLM *multi)
 
     while ((easy = curl_handles_ended(multi, &result))) {
         (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
-        take_end((struct replicas_answer *)(void *)private, result);
+        take_end(client, (struct replicas_answer *)(void *)private, result);
     }
 }
 
@@ -78,7 +84,7 @@ static int run(struct cli *cli, const char *target, struct replicas *replicas)
             (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);
         }
     }
-    take_ends(multi);
+    take_ends(cli->client, multi);
     for (int i = 0; i < replicas->count; i++) {
         struct replicas_answer *answer = &replicas->answers[i];
 
@@ -128,6 +134,9 @@ int replicas_none(const struct cli *cli, const struct replicas *replicas)
     for (int i = 0; i < replicas->count; i++) {
         const struct replicas_answer *answer = &replicas->answers[i];
 
+        if (answer->tls) {
+            return cli_fail(cli, CMD_NO_ENSEMBLE, CLIENT_TLS, "%s: %s", answer->url, answer->error);
+        }
         if (answer->foreign) {
             return cli_fail(cli, CMD_NO_ENSEMBLE, "BadAnswer", "%s: %s; check --endpoints",
                             answer->url, answer->error);
@@ -139,15 +148,21 @@ int replicas_none(const struct cli *cli, const struct replicas *replicas)
 
 /* ---- The members ---- */
 
-static void add_member(struct endpoints *endpoints, const char *url)
+/* Adds an advertised replica. `secure`: a replica advertised it over TLS; then credentials must not
+ * be sent to it in plain text. */
+static void add_member(struct endpoints *endpoints, const char *url, bool secure)
 {
+    const char *place = strstr(url, "://");
+    bool upgrade = secure && place && !url_is_secure(url);
+
     for (int i = 0; i < endpoints->count; i++) {
-        if (strcmp(endpoints->urls[i], url) == 0) {
+        if (url_same_place(endpoints->urls[i], url)) {
             return;
         }
     }
-    if (*url && strlen(url) < ENDPOINT_MAX && endpoints->count < ENDPOINTS_MAX) {
-        (void)snprintf(endpoints->urls[endpoints->count++], ENDPOINT_MAX, "%s", url);
+    if (*url && strlen(url) + 1 < ENDPOINT_MAX && endpoints->count < ENDPOINTS_MAX) {
+        (void)snprintf(endpoints->urls[endpoints->count++], ENDPOINT_MAX, "%s%s",
+                       upgrade ? "https" : "", upgrade ? place : url);
     }
 }
 
@@ -165,7 +180,8 @@ int replicas_find(struct cli *cli, json_t **ret_ensemble)
             continue;
         }
         JSONR_EACH (member, members) {
-            add_member(&cli->client->endpoints, jsonr_text(member, "client"));
+            add_member(&cli->client->endpoints, jsonr_text(member, "client"),
+                       url_is_secure(answer->url));
         }
         if (!*ret_ensemble || jsonr_number(*ret_ensemble, "leader") == 0) {
             json_decref(*ret_ensemble);

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 
 enum {
-    REPLICAS_ERROR_MAX = CURL_ERROR_SIZE,
+    REPLICAS_ERROR_MAX = CLIENT_WHY_MAX,
     REPLICAS_ANSWER_MAX = 8 << 20, /* Bytes of one answer. */
     REPLICAS_WAIT_MS = 5000        /* Timeout of the answers, unless --timeout is shorter. */
 };
@@ -20,6 +20,7 @@ struct replicas_answer {
     char url[ENDPOINT_MAX];
     long status;  /* The HTTP status; 0: no replica has answered, `error` says why. */
     bool foreign; /* Another server has answered. */
+    bool tls;     /* TLS, or its absence, is why there is no answer. */
     char error[REPLICAS_ERROR_MAX];
     struct buf body;
     json_t *json;        /* The body as JSON, or NULL. */
@@ -42,7 +43,8 @@ void replicas_free(struct replicas *replicas);
 /* As replicas_ask(), but also asks the replicas that the endpoints advertise. */
 int replicas_ask_all(struct cli *cli, const char *target, struct replicas **ret_replicas);
 
-/* Reports that no replica has answered, or that another server has. Returns the exit code. */
+/* Reports that no replica has answered, or that another server has, or that TLS has failed. Returns
+ * the exit code. */
 int replicas_none(const struct cli *cli, const struct replicas *replicas);
 
 /* Adds the replicas that are advertised (/ensemble/v1) to the client's endpoints. Gives one answer,

@@ -29,7 +29,9 @@ enum {
 
 const struct cmd_option settings_options[] = {
     SETTING("endpoints", 0, "HOST:PORT,...",
-            "replicas to ask, in this order (" DEFAULT_ENDPOINTS ")", "ZABRA_ENDPOINTS"),
+            "replicas to ask, in this order, with https:// in front for TLS (" DEFAULT_ENDPOINTS
+            ")",
+            "ZABRA_ENDPOINTS"),
     SETTING("output", 'o', "text|json|ndjson|table", "output format, also of errors (text)",
             "ZABRA_OUTPUT"),
     SETTING("timeout", 0, "TIME",
@@ -38,6 +40,11 @@ const struct cmd_option settings_options[] = {
             "ZABRA_USER"),
     SETTING("password-file", 0, "FILE", "read the password from the first line of FILE",
             "ZABRA_PASSWORD_FILE"),
+    SETTING("ca", 0, "FILE", "https: trust this authority, and no other (those of the machine)",
+            "ZABRA_CA"),
+    SETTING("cert", 0, "FILE", "https: the certificate of the client, for replicas that ask for it",
+            "ZABRA_CERT"),
+    SETTING("key", 0, "FILE", "https: the private key of --cert", "ZABRA_KEY"),
     SETTING("linearizable", 0, NULL, "never read stale data: confirm with a majority first",
             "ZABRA_LINEARIZABLE"),
     SETTING("min-zxid", 0, "ZXID", "reads are at least as new as this", "ZABRA_MIN_ZXID"),
@@ -286,6 +293,17 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
            ARGS_REFUSE(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
+static void take_tls(struct settings *settings, const struct args *args)
+{
+    settings->ca = value_of(settings, args, "ca");
+    settings->cert = value_of(settings, args, "cert");
+    settings->key = value_of(settings, args, "key");
+    settings->tls_given = args_has(args, "ca")     ? "ca"
+                          : args_has(args, "cert") ? "cert"
+                          : args_has(args, "key")  ? "key"
+                                                   : NULL;
+}
+
 /* Whether to print in color. Any text in NO_COLOR turns color off (no-color.org). */
 static bool has_color(const struct settings *settings, const struct args *args)
 {
@@ -309,6 +327,7 @@ bool settings_load(struct settings *settings, const struct args *args)
     }
     settings->user = value_of(settings, args, "user");
     settings->password_file = value_of(settings, args, "password-file");
+    take_tls(settings, args);
     settings->session = settings_env("ZABRA_SESSION");
     settings->linearizable = is_on(settings, args, "linearizable");
     settings->curl = args_has(args, "curl");

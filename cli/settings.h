@@ -33,7 +33,11 @@ struct settings {
     const char *password_file;
     const char *session; /* Secret of the session that all requests are in, or NULL. */
     const char *min_zxid;
-    int64_t timeout_ms; /* Timeout of one request, all attempts included. */
+    const char *ca;        /* https: the file of the authority; NULL: those of the machine. */
+    const char *cert;      /* https: the file of the client's certificate, or NULL. */
+    const char *key;       /* https: the file of its key, or NULL. */
+    const char *tls_given; /* One of these options that the command line itself has, or NULL. */
+    int64_t timeout_ms;    /* Timeout of one request, all attempts included. */
     enum settings_format format;
     bool linearizable;
     bool curl;

@@ -187,6 +187,8 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
     curl_easy_setopt(stream->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
+    stream->detail[0] = '\0';
+    curl_easy_setopt(stream->easy, CURLOPT_ERRORBUFFER, stream->detail);
     curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream owns its connection. */
     stream->greeted = false;
     stream->heard_ms = now_ms;
@@ -256,12 +258,27 @@ static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
     try_next(stream, now_ms);
 }
 
-void stream_take_end(struct stream *stream, uint64_t now_ms)
+/* Handles a connection that TLS has ended, like one to another server. */
+static void take_tls(struct stream *stream, const char *why, uint64_t now_ms)
 {
+    const struct endpoints *endpoints = &stream->client->endpoints;
+
+    (void)client_fail(stream->client, CMD_NO_ENSEMBLE, CLIENT_TLS, "%s: %s",
+                      endpoints->urls[stream->endpoint], why);
+    stream->over = endpoints->count == 1;
+    try_next(stream, now_ms);
+}
+
+void stream_take_end(struct stream *stream, CURLcode result, uint64_t now_ms)
+{
+    char why[CLIENT_WHY_MAX];
     long status = 0;
 
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status > 0 && !stream->over && !client_is_replica(stream->easy)) {
+    if (!stream->over &&
+        client_tls_fault(stream->client, stream->easy, result, stream->detail, why)) {
+        take_tls(stream, why, now_ms);
+    } else if (status > 0 && !stream->over && !client_is_replica(stream->easy)) {
         take_foreign(stream, status, now_ms);
     } else if (stream->over || status == 0 || status == 200) {
         try_next(stream, now_ms);

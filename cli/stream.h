@@ -29,6 +29,7 @@ struct stream {
     struct client *client;
     CURLM *multi;
     CURL *easy;
+    char detail[CURL_ERROR_SIZE]; /* Of the last transfer that has failed. */
     struct curl_slist *headers;
     int endpoint;
 
@@ -65,7 +66,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms);
 
 /* Handles the end of the stream's transfer, for any reason: the stream resumes at another
  * replica. */
-void stream_take_end(struct stream *stream, uint64_t now_ms);
+void stream_take_end(struct stream *stream, CURLcode result, uint64_t now_ms);
 
 /* Returns the next event as JSON, which the caller drops; NULL: none yet. Other events than changes
  * are "watch" at each connection (its "resumed" shows whether events were missed), "heartbeat",

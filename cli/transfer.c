@@ -16,8 +16,9 @@ struct trying {
     struct cli *cli;
     struct transfer *transfer;
     CURL *easy;
-    uint64_t share_ms; /* The time within which the first byte must move. */
-    uint64_t began_ms; /* When the first byte moved; 0: none has. */
+    char detail[CURL_ERROR_SIZE]; /* Why the transfer has failed. */
+    uint64_t share_ms;            /* The time within which the first byte must move. */
+    uint64_t began_ms;            /* When the first byte moved; 0: none has. */
     uint64_t moved_ms; /* When the last byte moved; if none has, when the attempt began. */
     uint64_t shown_ms;
     bool refused; /* The caller has refused more data. */
@@ -160,6 +161,7 @@ static int judge(const struct trying *trying, CURLcode result)
     const struct transfer *transfer = trying->transfer;
     const char *url = endpoints_url(&client->endpoints);
     bool moved = transfer->progress.bytes > 0;
+    char why[CLIENT_WHY_MAX];
     long status = 0;
 
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -168,6 +170,9 @@ static int judge(const struct trying *trying, CURLcode result)
     }
     if (trying->refused) {
         return client_fail(client, CMD_FAILED, "Output", "cannot write the export");
+    }
+    if (client_tls_fault(client, trying->easy, result, trying->detail, why)) {
+        return client_fail(client, CMD_NO_ENSEMBLE, CLIENT_TLS, "%s: %s", url, why);
     }
     if (status > 0 && !client_is_replica(trying->easy)) {
         return judge_foreign(client, url, status, moved);
@@ -191,6 +196,7 @@ static void set_up(struct trying *trying)
     const struct transfer *transfer = trying->transfer;
     CURL *easy = trying->easy;
 
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, trying->detail);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)trying);
     if (transfer->input >= 0) {

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SCHEME     "http://"
+#define PLAIN      "http://"
+#define SECURE     "https://"
 #define PORT       "9998"
 #define PATH_PLAIN "/!$'()*,;:@"
 
@@ -49,14 +50,41 @@ static bool is_sound(struct slice text)
     return host.len > 0 && !is_digits(host) && number > 0 && number <= UINT16_MAX;
 }
 
+/* Takes the scheme off an endpoint. Returns it; without one, "http://". */
+static const char *cut_scheme(struct slice *text)
+{
+    static const char *const schemes[] = {PLAIN, SECURE};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (slice_starts_with(*text, slice_str(schemes[i]))) {
+            *text = slice_from(*text, strlen(schemes[i]));
+            return schemes[i];
+        }
+    }
+    return PLAIN;
+}
+
+bool url_is_secure(const char *url)
+{
+    return strncmp(url, SECURE, strlen(SECURE)) == 0;
+}
+
+bool url_same_place(const char *url, const char *other)
+{
+    struct slice one = slice_str(url);
+    struct slice two = slice_str(other);
+
+    (void)cut_scheme(&one);
+    (void)cut_scheme(&two);
+    return slice_eq(one, two);
+}
+
 static bool add(struct endpoints *endpoints, struct slice text)
 {
     char *url = endpoints->urls[endpoints->count];
+    const char *scheme = cut_scheme(&text);
     int put = 0;
 
-    if (text.len > strlen(SCHEME) && slice_starts_with(text, slice_str(SCHEME))) {
-        text = slice_from(text, strlen(SCHEME));
-    }
     while (text.len > 0 && text.data[text.len - 1] == '/') {
         text.len--;
     }
@@ -64,7 +92,7 @@ static bool add(struct endpoints *endpoints, struct slice text)
         slice_find(text, '@') < text.len || slice_find(text, ' ') < text.len || !is_sound(text)) {
         return false;
     }
-    put = snprintf(url, ENDPOINT_MAX, SCHEME "%.*s%s", (int)text.len, (const char *)text.data,
+    put = snprintf(url, ENDPOINT_MAX, "%s%.*s%s", scheme, (int)text.len, (const char *)text.data,
                    find_port(text) < text.len ? "" : ":" PORT);
     endpoints->count += put < ENDPOINT_MAX ? 1 : 0;
     return put < ENDPOINT_MAX;

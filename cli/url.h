@@ -11,20 +11,26 @@ enum {
     URL_MAX = 128 << 10,
     URL_NUMBER_MAX = 24,
     ENDPOINTS_MAX = 32,
-    ENDPOINT_MAX = 300 /* Bytes of an endpoint, with its "http://". */
+    ENDPOINT_MAX = 300 /* Bytes of an endpoint, with its "https://". */
 };
 
 /* The endpoints of a client, which stays with `current` as long as that endpoint answers. */
 struct endpoints {
-    char urls[ENDPOINTS_MAX][ENDPOINT_MAX]; /* "http://host:port", no slash behind it. */
+    char urls[ENDPOINTS_MAX][ENDPOINT_MAX]; /* "http://host:port" or https; no slash behind. */
     int count;
     int current;
 };
 
 /* Parses a list "host:port,host:port". Blanks around an item are dropped, a missing port is 9998,
- * and an item may have "http://". Returns false when the list is wrong: `ret_fault` is the place of
- * the error. */
+ * and an item may have "http://", the default, or "https://". Returns false when the list is wrong:
+ * `ret_fault` is the place of the error. */
 bool endpoints_parse(struct endpoints *endpoints, const char *list, const char **ret_fault);
+
+/* Whether a URL begins with "https://". */
+bool url_is_secure(const char *url);
+
+/* Whether two URLs differ in their scheme at most: a port may speak both. */
+bool url_same_place(const char *url, const char *other);
 
 /* Makes the next endpoint, in a ring, the current one. */
 void endpoints_turn(struct endpoints *endpoints);

@@ -220,6 +220,32 @@ void inspect_release(struct inspect_cert *cert)
     buf_release(&cert->names);
 }
 
+/* ---- Codes ---- */
+
+enum inspect_reason inspect_reason(int code)
+{
+    switch (code) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return INSPECT_UNKNOWN_CA;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return INSPECT_EXPIRED;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return INSPECT_EARLY;
+    default:
+        return INSPECT_OTHER;
+    }
+}
+
+const char *inspect_words(int code)
+{
+    return X509_verify_cert_error_string(code);
+}
+
 /* ---- Checks ---- */
 
 struct check {

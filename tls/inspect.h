@@ -51,6 +51,18 @@ typedef void inspect_say(void *ctx, bool error, const char *sentence);
 /* Reports everything that is wrong. Returns the number of errors. */
 int inspect_check(const struct inspect_question *question, inspect_say *say, void *ctx);
 
+/* Why a certificate did not verify, by the code of OpenSSL (X509_V_ERR_...), which curl passes
+ * on. inspect_words() is OpenSSL's text. */
+enum inspect_reason {
+    INSPECT_UNKNOWN_CA,
+    INSPECT_EXPIRED,
+    INSPECT_EARLY,
+    INSPECT_OTHER
+};
+
+enum inspect_reason inspect_reason(int code);
+const char *inspect_words(int code);
+
 /* Writes "2026-11-22" into `text`, which it returns. */
 const char *inspect_date(int64_t time_s, char text[INSPECT_TEXT_MAX]);
 

@@ -73,7 +73,28 @@ TEST(endpoints_are_a_list)
     assert_false(endpoints_parse(&endpoints, ":9998", &fault));
     assert_false(endpoints_parse(&endpoints, "a:1;b:2", &fault));
     assert_false(endpoints_parse(&endpoints, "a:x,b:2", &fault));
-    assert_false(endpoints_parse(&endpoints, "https://a:1", &fault));
+    assert_false(endpoints_parse(&endpoints, "ftp://a:1", &fault));
+}
+
+TEST(endpoints_may_be_https)
+{
+    struct endpoints endpoints;
+    const char *fault = NULL;
+
+    assert_true(endpoints_parse(&endpoints, "https://a:1,https://b/,c,https://[::1]", &fault));
+    assert_string_equal(endpoints.urls[0], "https://a:1");
+    assert_string_equal(endpoints.urls[1], "https://b:9998");
+    assert_string_equal(endpoints.urls[2], "http://c:9998");
+    assert_string_equal(endpoints.urls[3], "https://[::1]:9998");
+    assert_false(endpoints_parse(&endpoints, "https://", &fault));
+    assert_false(endpoints_parse(&endpoints, "https://9998", &fault));
+    assert_false(endpoints_parse(&endpoints, "https://bob:pw@a:1", &fault));
+    assert_false(endpoints_parse(&endpoints, "https://http://a:1", &fault));
+    assert_false(endpoints_parse(&endpoints, "HTTPS://a:1", &fault));
+    assert_true(url_is_secure("https://a:1"));
+    assert_false(url_is_secure("http://a:1"));
+    assert_true(url_same_place("https://a:1", "http://a:1"));
+    assert_false(url_same_place("https://a:1", "http://a:2"));
 }
 
 TEST(long_integers_are_read)
