@@ -1,7 +1,8 @@
-"""Runs clang-tidy over the compile commands, one process a file, and remembers the results.
+"""Runs clang-tidy over the compile commands and remembers the results.
 
 A result is kept under a hash of everything it depends on: the file, all project headers it reaches,
-its compile command, the configuration and the tool's version. A second run costs only the hashing.
+its compile command, the configuration, the checks and the tool's version. A second run costs only the
+hashing.
 """
 
 import hashlib
@@ -12,6 +13,9 @@ import shutil
 
 from common import SKIPPED, compile_commands, folder_of, include_graph, run, run_all, sources
 
+ANALYZER = "clang-analyzer-*"
+# Files of one process. In one process for many files the analyzer reports false errors about va_list.
+TOGETHER = {"clang_tidy": 16, "analyzer": 1}
 # How far the analyzer follows the paths of one function, in nodes. With its own limit (`--nodes
 # 225000`) it takes ten times as long, and reports paths that cannot occur.
 NODES = 2000
@@ -55,21 +59,30 @@ def key_of(texts, paths, command, common):
     return digest.hexdigest()
 
 
-def depth(options):
+def arguments(options):
+    """For `analyzer` all checks, else all but those that follow the paths of each function."""
+    # With the -Werror of the command clang-tidy would also report warnings that .clang-tidy omits.
+    if options.check != "analyzer":
+        return [f"--checks=-{ANALYZER}", "--extra-arg=-Wno-error"]
     parts = ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={options.nodes}")
     return [f"--extra-arg={part}" for part in parts]
 
 
-def analyse(options, name):
-    """Findings as [file, line, message]; also of headers, which have no compile command."""
-    path = os.path.join(options.root, name)
-    result = run(["clang-tidy", "--quiet", *depth(options), "-p", options.build, path], cwd=options.root)
-    found = set()
+def analyse(options, names, paths_of):
+    """{file: findings as [path, line, message]}. A finding in a header, which has no compile command,
+    is one of each file that reaches the header."""
+    full = [os.path.join(options.root, name) for name in names]
+    result = run(["clang-tidy", "--quiet", *arguments(options), "-p", options.build, *full],
+                 cwd=options.root)
+    found = {name: set() for name in names}
     for match in FINDING.finditer(result.stdout):
-        found.add((os.path.relpath(match[1], options.root), int(match[2]), match[3]))
-    if result.returncode != 0 and not found:
-        found.add((name, 1, "clang-tidy failed: " + result.stdout.strip()[-200:]))
-    return sorted(found)
+        path = os.path.relpath(match[1], options.root)
+        for name in [path] if path in found else [one for one in names if path in paths_of[one]]:
+            found[name].add((path, int(match[2]), match[3]))
+    if result.returncode < 0 or (result.returncode > 0 and not any(found.values())):
+        for name in names:
+            found[name].add((name, 1, "clang-tidy failed: " + result.stdout.strip()[-200:]))
+    return {name: sorted(found[name]) for name in names}
 
 
 def check(options, report):
@@ -82,28 +95,28 @@ def check(options, report):
     texts = {source.path: source.text for source in all_sources}
     with open(os.path.join(options.root, ".clang-tidy"), "rb") as file:
         common = file.read() + run(["clang-tidy", "--version"]).stdout.encode()
-    common += str(options.nodes).encode()
+    common += " ".join(arguments(options)).encode()
     cache = os.path.join(options.build, "lint-clang-tidy")
     os.makedirs(cache, exist_ok=True)
-
-    def findings(name):
-        key = key_of(texts, reached(graph, name), chosen[name], common)
-        kept = os.path.join(cache, key)
-        if os.path.exists(kept):
-            with open(kept, encoding="utf-8") as file:
-                return json.load(file), True
-        found = analyse(options, name)
-        with open(kept + ".new", "w", encoding="utf-8") as file:
-            json.dump(found, file)
-        os.replace(kept + ".new", kept)
-        return found, False
-
     names = [name for name in sorted(chosen) if name in texts]
-    results = run_all(findings, names)
-    for name, (found, _) in zip(names, results):
+    paths_of = {name: reached(graph, name) for name in names}
+    kept_at = {name: os.path.join(cache, key_of(texts, paths_of[name], chosen[name], common))
+               for name in names}
+
+    def findings(group):
+        found = analyse(options, group, paths_of)
+        for name in group:
+            with open(kept_at[name] + ".new", "w", encoding="utf-8") as file:
+                json.dump(found[name], file)
+            os.replace(kept_at[name] + ".new", kept_at[name])
+
+    fresh = [name for name in names if not os.path.exists(kept_at[name])]
+    size = TOGETHER[options.check]
+    run_all(findings, [fresh[at:at + size] for at in range(0, len(fresh), size)])
+    for name in names:
         report.look(name)
-        for path, line, message in found:
-            report.fail(path, line, message)
-    fresh = sum(1 for _, kept in results if not kept)
-    report.notes.append(f"{fresh} of {len(names)} files analysed, the others known")
+        with open(kept_at[name], encoding="utf-8") as file:
+            for path, line, message in json.load(file):
+                report.fail(path, line, message)
+    report.notes.append(f"{len(fresh)} of {len(names)} files analysed, the others known")
     return None

@@ -1,5 +1,6 @@
 """Shared by the checks: reading sources, walking the tree, collecting and printing violations."""
 
+import functools
 import json
 import os
 import re
@@ -50,9 +51,15 @@ class Source:
         self.path = path
         with open(os.path.join(root, path), encoding="utf-8") as file:
             self.text = file.read()
-        self.code = blank(self.text, comments=True, literals=False)
-        self.bare = blank(self.text, comments=True, literals=True)
         self.folder = folder_of(path)
+
+    @functools.cached_property
+    def code(self):
+        return blank(self.text, comments=True, literals=False)
+
+    @functools.cached_property
+    def bare(self):
+        return blank(self.text, comments=True, literals=True)
 
     def includes(self):
         """Yields (line, system?, name)."""
@@ -67,9 +74,14 @@ def blank(text, comments, literals):
         wanted = comments if match["comment"] is not None else literals
         if not wanted:
             return match[0]
-        return re.sub(r"[^\n]", " ", match[0])
+        return spaces(match[0])
 
     return TOKEN.sub(replace, text)
+
+
+def spaces(text):
+    """As many blanks, in the same lines."""
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
 def line_of(text, offset):

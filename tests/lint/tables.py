@@ -93,7 +93,7 @@ LIBRARY_HEADERS = [
                      r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*", r"tests/.*"]),
 ]
 
-# Names (a regular expression), the files that may call them, why others may not. Members are free.
+# Names, the files that may call them (regular expressions), why others may not. Members are free.
 CALLS = [
     (r"strcpy|strcat|sprintf|vsprintf|gets|stpcpy", [], "has no bound"),
     (r"strtok|localtime|gmtime|asctime|ctime", [], "keeps state in a static place"),

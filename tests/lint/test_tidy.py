@@ -39,7 +39,7 @@ class Tree(unittest.TestCase):
         """Violations as "path:line", and the messages."""
         report = common.Report()
         values = {"root": self.root, "build": None, "base": None, "lib": [],
-                  "nodes": 5000, "program": None}
+                  "nodes": 5000, "program": None, "check": name}
         values.update(options)
         self.result = tidy.CHECKS[name](type("Options", (), values), report)
         self.messages = [message for _, _, message in sorted(report.lines)]

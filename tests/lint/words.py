@@ -5,7 +5,7 @@ import os
 import re
 
 import tables
-from common import TOKEN, line_of, walk
+from common import TOKEN, line_of, spaces, walk
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]*`|\]\([^)\n]*\)|<!--(?! lint)[^>]*-->")
@@ -20,7 +20,7 @@ NAME_QUOTES = {"''", '""', "{}"}
 
 
 def erase(match):
-    return re.sub(r"[^\n]", " ", match[0])
+    return spaces(match[0])
 
 
 def prose_of_page(text):
@@ -48,17 +48,20 @@ def prose_of(path, text):
     return text
 
 
-def patterns():
-    return [(re.compile(rf"(?<![\w/.\-])(?:{words.replace(' ', BETWEEN)})(?![\w/(\-]|\.\w)",
-                        re.IGNORECASE), advice)
+# For prose in small letters. What must not stand before the words is looked at afterwards: a pattern
+# that begins with a letter is found ten times as fast.
+PATTERNS = [(re.compile(rf"(?:{words.replace(' ', BETWEEN)})(?![\w/(\-]|\.\w)"), advice)
             for words, advice in tables.WORDS]
+NOT_BEFORE = re.compile(r"[\w/.\-]")
 
 
 def found_in(path, text):
     """Yields (line, words, advice). A marked line is a false alarm."""
-    prose, lines = prose_of(path, text), text.split("\n")
-    for pattern, advice in patterns():
+    prose, lines = prose_of(path, text).lower(), text.split("\n")
+    for pattern, advice in PATTERNS:
         for match in pattern.finditer(prose):
+            if NOT_BEFORE.match(prose[max(match.start() - 1, 0):match.start()]):
+                continue
             line = line_of(prose, match.start())
             name = prose[match.start() - 1:match.start()] + prose[match.end():match.end() + 1]
             if name not in NAME_QUOTES and tables.WORDS_MARK not in lines[line - 1]:
