@@ -317,12 +317,12 @@ static const char *print_conversion(struct logfmt *message, const char *at, stru
     return at;
 }
 
-void logfmt_vprint(struct logfmt *message, const char *format, va_list list)
+void logfmt_vprint(struct logfmt *message, const char *format, va_list args)
 {
     const char *at = format;
-    struct args args;
+    struct args rest;
 
-    va_copy(args.list, list);
+    va_copy(rest.list, args);
     while (*at != '\0') {
         size_t plain = strcspn(at, "{%");
         size_t named = 0;
@@ -331,14 +331,14 @@ void logfmt_vprint(struct logfmt *message, const char *format, va_list list)
         at += plain;
         named = *at == '{' ? name_len(at) : 0;
         if (named > 0) {
-            at = print_conversion(message, at + named, slice_make(at + 1, named - 2), &args);
+            at = print_conversion(message, at + named, slice_make(at + 1, named - 2), &rest);
         } else if (*at == '%') {
-            at = print_conversion(message, at, slice_make(NULL, 0), &args);
+            at = print_conversion(message, at, slice_make(NULL, 0), &rest);
         } else if (*at != '\0') {
             put(message, at++, 1);
         }
     }
-    va_end(args.list);
+    va_end(rest.list);
 }
 
 void logfmt_print(struct logfmt *message, const char *format, ...)

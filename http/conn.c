@@ -414,6 +414,7 @@ void http_conn_reset(struct http_conn *conn)
     if (request->task.ops && request->task.ops->release) {
         request->task.ops->release(conn);
     }
+    http_slow_release(request);
     mem_free(request->multi);
     op_request_free(request->op);
     principal_release(&conn->principal);

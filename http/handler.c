@@ -2,6 +2,7 @@
  * functions that they call. */
 #include "base/log.h"
 #include "http/http_int.h"
+#include "server/op/trace.h"
 
 enum {
     LOG_TARGET_MAX = 1024
@@ -295,6 +296,7 @@ static enum MHD_Result finish(struct http_conn *conn)
     if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
         return MHD_NO;
     }
+    http_slow_begin(conn);
     http_decode_body(conn);
     if (request->refused || !http_request_body_decoded(conn)) {
         return http_answer_fault(conn);
@@ -330,6 +332,7 @@ enum MHD_Result http_on_request(void *cls UNUSED, struct MHD_Connection *mhd UNU
 static void write_access(struct http_conn *conn, uint64_t took_us)
 {
     const struct http_request *request = &conn->request;
+    struct slice trace = op_trace_id(request->head.traceparent);
     struct slice target = buf_slice(&conn->target);
     struct buf path;
 
@@ -339,12 +342,13 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
     log_info("http",
              "request={request}%llx remote={address}%s method={method}%s route={route}%s "
              "target={target}%s status={status}%u bytes={bytes}%zu us={us}%llu "
-             "zxid={zxid}0x%llx code={code}%s",
+             "zxid={zxid}0x%llx code={code}%s trace={trace}%.*s",
              (unsigned long long)request->id, conn->principal.address,
              request->is_head ? "HEAD" : (const char *)request->method.data,
              request->route ? request->route->name : "-", buf_cstr(&path), request->answer.status,
              request->answer.bytes, (unsigned long long)took_us,
-             (unsigned long long)request->answer.zxid, err_name(request->fault.err));
+             (unsigned long long)request->answer.zxid, err_name(request->fault.err),
+             trace.len > 0 ? (int)trace.len : 1, trace.len > 0 ? (const char *)trace.data : "-");
     buf_release(&path);
 }
 
@@ -367,6 +371,7 @@ static void count(struct http_conn *conn)
     if (request->def && !request->answer.is_untimed) {
         gate_count_op(http->gate, request->def->id, request->answer.status >= 400, took_us);
     }
+    http_slow_completed(conn);
     if (http->limits->access_log) {
         write_access(conn, took_us);
     }

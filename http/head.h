@@ -43,6 +43,7 @@ enum http_media {
     X(content_length, "Content-Length", false)         \
     X(accept_encoding, "Accept-Encoding", true)        \
     X(fetch_site, "Sec-Fetch-Site", false)             \
+    X(traceparent, "traceparent", true)                \
     X(content_encoding, "Content-Encoding", true)      \
     X(idempotency_key, "Idempotency-Key", false)       \
     X(socket_key, "Sec-WebSocket-Key", false)          \

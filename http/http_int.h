@@ -331,6 +331,16 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
 void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
 
+/* ---- slow.c: slow requests ---- */
+void http_slow_begin(struct http_conn *conn);  /* The whole request, or a change, has arrived. */
+void http_slow_turn(struct http_conn *conn);   /* A large read that was waiting has its turn. */
+void http_slow_served(struct http_conn *conn); /* Before the parts of the request are freed. */
+void http_slow_completed(struct http_conn *conn);
+void http_slow_release(struct http_request *request);
+
+/* Notes a batch of an import, whose answer is in request.op, when it was slow. */
+void http_slow_batch(struct http_conn *conn, uint64_t begin_ms);
+
 /* ---- read.c ---- */
 
 /* Runs the read function of the request's row and answers, at once or after waiting. Library

@@ -249,7 +249,7 @@ static void preflight_headers(const struct http_request *request, struct MHD_Res
     http_header(response, "Access-Control-Allow-Methods", allow);
     http_header(response, "Access-Control-Allow-Headers",
                 "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, "
-                "Last-Event-ID, Prefer, Zk-Acl, Zk-Session, Zk-Min-Zxid, Zk-History");
+                "Last-Event-ID, Prefer, traceparent, Zk-Acl, Zk-Session, Zk-Min-Zxid, Zk-History");
     http_header(response, "Access-Control-Max-Age", "600");
 }
 

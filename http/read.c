@@ -406,12 +406,15 @@ static enum MHD_Result answer(struct http_conn *conn, struct op_result *result)
 static enum MHD_Result resume(struct http_conn *conn)
 {
     if (conn->request.large.state != HTTP_LARGE_NONE) {
+        http_slow_turn(conn);
         return has_turn(conn) ? http_read(conn) : http_answer_fault(conn);
     }
     if (((struct http_wait *)conn->request.task.data)->gone) {
         return MHD_NO; /* The client closed the connection while it waited. */
     }
     http_status_renew(conn);
+    http_slow_begin(
+        conn); /* A change, or the end of the wait: only from now on this replica works. */
     return http_check_local(conn) ? http_read(conn) : http_answer_fault(conn);
 }
 

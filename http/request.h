@@ -106,6 +106,16 @@ struct http_answer {
     zxid_t zxid; /* The state that the answer reflects. */
 };
 
+/* What the log of slow requests needs; slow.c. */
+struct http_slow {
+    uint64_t begin_ms;  /* The whole request had arrived; 0: it is not measured, or not slow. */
+    uint64_t served_ms; /* The answer was complete. */
+    struct op_times times;
+    bool is_write;
+    uint8_t *path; /* Own memory, of a slow request only. */
+    size_t path_len;
+};
+
 /* One request; zeroed between two requests. */
 struct http_request {
     uint64_t id;
@@ -129,6 +139,7 @@ struct http_request {
     struct op_request *op;        /* The request at the gate; later it holds the result. */
     struct http_large_turn large; /* The turn of the request among the large reads. */
     struct http_answer answer;
+    struct http_slow slow;
 };
 
 #endif

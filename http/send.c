@@ -137,6 +137,7 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
     ASSERT(!request->answer.queued);
     request->answer.queued = true;
     request->answer.status = status;
+    http_slow_served(conn);
     if (http_conn_enter(conn, HTTP_SENDING, limit_ms)) {
         done = MHD_queue_response(conn->mhd, status, response);
     }

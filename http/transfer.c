@@ -304,6 +304,7 @@ static void take_answer(struct http_conn *conn)
         return;
     }
     import->held_ms += os_now_ms() - import->asked_ms;
+    http_slow_batch(conn, import->asked_ms);
     if (import->admitted) {
         import_answer(import->import, &request->op->result);
     } else {

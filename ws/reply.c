@@ -1,17 +1,67 @@
 /* Replies: results and problems, each counted in the metrics. */
 #include "ws/ws_int.h"
 
+#include <stdio.h>
+
 enum {
     RETRY_AFTER_MS = 1000,
     STATUS_UNAUTHORIZED = 401
 };
 
-static void count(const struct ws_message *message, bool failed)
+/* A read that had to wait until its client had received earlier changes waited for the client. The
+ * operations of the front end itself are no work of the replica. */
+static bool is_slow(const struct ws_message *message, uint64_t now_us)
+{
+    uint64_t slow_us = (uint64_t)message->ws->limits->slow_request_ms * 1000;
+    const struct op_request *request = message->request;
+
+    if (slow_us == 0 || now_us < message->start_us + slow_us || !request->def) {
+        return false;
+    }
+    enum op_kind kind = op_args_kind(&request->args);
+
+    return kind == OP_KIND_WRITE || kind == OP_KIND_SYNC ||
+           (kind == OP_KIND_READ && message->waits_since_us == 0);
+}
+
+static void note_slow(const struct ws_message *message, enum err err)
+{
+    const struct op_request *request = message->request;
+    const struct ws_socket *socket = message->socket;
+    uint64_t now_ms = os_now_ms();
+    char number[24];
+    const struct gate_slow slow = {
+        .front = "ws",
+        .def = request->def,
+        .is_write = op_args_kind(&request->args) == OP_KIND_WRITE,
+        .path = request->args.path,
+        .address = socket->principal.address,
+        .request = number,
+        .session = socket->session.attached.id,
+        .trace = slice_str(message->id.trace),
+        .err = err,
+        .zxid = request->result.zxid,
+        .begin_ms = message->start_us / 1000,
+        .served_ms = now_ms,
+        .end_ms = now_ms,
+        .times = request->times,
+    };
+
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)message->id.number);
+    gate_slow(message->ws->gate, &slow);
+}
+
+static void count(const struct ws_message *message, enum err err)
 {
     const struct op_def *def = message->request->def;
 
-    gate_count_op(message->ws->gate, def ? def->id : 0, failed, os_now_us() - message->start_us);
+    uint64_t now_us = os_now_us();
+
+    gate_count_op(message->ws->gate, def ? def->id : 0, err != ERR_OK, now_us - message->start_us);
     gate_credentials_seen(message->ws->gate, &message->socket->principal);
+    if (is_slow(message, now_us)) {
+        note_slow(message, err);
+    }
 }
 
 /* Counts a failed credential when the message named a session by its secret and there is no such
@@ -57,7 +107,7 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
     json = ws_out_begin(socket->ws);
     op_json_reply_error(&json, &message->id, problem);
     (void)ws_out_reply(socket); /* A problem is never too large. */
-    count(message, true);
+    count(message, err);
 }
 
 void ws_reply_error(struct ws_message *message, enum err err, const char *detail)
@@ -125,7 +175,7 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
         return false;
     }
     ws_order_saw(message->socket, result->zxid);
-    count(message, false);
+    count(message, ERR_OK);
     return true;
 }
 
@@ -136,7 +186,7 @@ void ws_reply_watch(struct ws_message *message, const struct subscribe_result *r
     op_json_reply_watch(&json, message->id.number, result);
     (void)ws_out_reply(message->socket);
     ws_order_saw(message->socket, result->zxid);
-    count(message, false);
+    count(message, ERR_OK);
 }
 
 struct jsonw ws_reply_begin(struct ws_message *message, zxid_t zxid)
@@ -151,7 +201,7 @@ void ws_reply_end(struct ws_message *message, struct jsonw *json)
 {
     op_json_reply_end(json);
     (void)ws_out_reply(message->socket);
-    count(message, false);
+    count(message, ERR_OK);
 }
 
 void ws_reply_plain(struct ws_message *message)

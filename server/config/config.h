@@ -109,6 +109,7 @@ struct config_clients {
     bool inherit_acl;      /* A znode created without an ACL gets that of its parent. The leader's
                               value applies. */
     bool access_log;
+    uint32_t slow_request_ms; /* Requests that take longer are logged; 0: none. */
     uint32_t http_threads;
 
     /* Shares of the descriptors that this process may have: see server/process/files.h. These

@@ -199,6 +199,8 @@ static const struct config_row rows[] = {
     CHOICE("logLevel", process.log_level, "info", level_names, "least serious level to log"),
     CHOICE("logFormat", process.log_format, "plain", format_names, "format of log lines"),
     FLAG("accessLog", clients.access_log, "true: one log line per request"),
+    NUMBER("slowRequest", U32, clients.slow_request_ms, "200", 0, HOUR_MS,
+           "ms; a request that takes longer is logged with its phases; 0: none"),
 };
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) <= CONFIG_ROWS_MAX,

@@ -14,6 +14,7 @@
 
 #include "base/jsonw.h"
 #include "server/op/ops.h"
+#include "server/op/trace.h"
 #include "server/watch/subscribe.h"
 
 enum {
@@ -44,19 +45,20 @@ struct op_fault {
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
 
-/* The id of a message, for its reply. */
+/* The id of a message, for its reply, and its trace id, for the log. */
 struct op_message_id {
     bool known; /* False: the message has no readable id. */
     uint64_t number;
+    char trace[OP_TRACE_LEN + 1]; /* "": the message has no valid `traceparent`. */
 };
 
 /*
- * Parses a WebSocket message: one operation with `id` and `op`, and optionally `key`, `consistency`
- * and `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory
- * must be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored;
- * data is shown as `auto` when the message gives no format. The caller must still hash the secret
- * of a session (op_args_hash_secret). `close`, `touch` and `getsession` without a secret mean the
- * attached session.
+ * Parses a WebSocket message: one operation with `id` and `op`, and optionally `key`,
+ * `consistency`, `min_zxid` and `traceparent`. Fills def, args, multi, key, consistency and
+ * min_zxid of `request`, whose memory must be empty; `text` is not needed afterwards. Runs
+ * op_args_check. Unknown members are ignored; data is shown as `auto` when the message gives no
+ * format. The caller must still hash the secret of a session (op_args_hash_secret). `close`,
+ * `touch` and `getsession` without a secret mean the attached session.
  *
  * On an error `ret_id` still has the id, if the id is readable, and request->def is NULL when the
  * operation is not known. ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED (unknown op), ERR_TOO_LARGE,

@@ -458,6 +458,17 @@ static enum err take_operation(struct op_json_parse *parse, json_t *root,
     return err;
 }
 
+/* A malformed value is ignored, as that of the header. */
+static void take_trace(const json_t *value, char trace[OP_TRACE_LEN + 1])
+{
+    struct slice id = json_is_string(value) ? op_trace_id(op_json_string(value)) : slice_str("");
+
+    if (id.len > 0) {
+        memcpy(trace, id.data, OP_TRACE_LEN);
+        trace[OP_TRACE_LEN] = '\0';
+    }
+}
+
 static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_request *request,
                           struct op_message_id *ret_id)
 {
@@ -467,6 +478,7 @@ static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_r
 
     ret_id->known = json_is_integer(id) && number >= 0 && number <= OP_JSON_NUMBER_MAX;
     ret_id->number = ret_id->known ? (uint64_t)number : 0;
+    take_trace(json_object_get(root, "traceparent"), ret_id->trace);
     if (!ret_id->known) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "id",
                             "must be given as a whole number from 0 to 2^53");

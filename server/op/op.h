@@ -255,6 +255,17 @@ struct op_result {
 void op_result_init(struct op_result *result);
 void op_result_release(struct op_result *result); /* Leaves the result as op_result_init does. */
 
+/* When a request passed the points of its way through the replica, in monotonic ms; 0: it has not
+ * passed that point. For the log of slow requests. A request that is tried again after a change of
+ * leader has the times of the last attempt. */
+struct op_times {
+    uint64_t sent_ms;     /* Prepared or forwarded to the leader; a read: its quorum round began. */
+    uint64_t prepared_ms; /* Proposed: the record is in the log of this replica. */
+    uint64_t synced_ms;   /* The record is durable here. */
+    uint64_t quorum_ms;   /* The record is committed, or the quorum round is done. */
+    uint64_t answered_ms; /* Applied; the request went back to its front end. */
+};
+
 struct op_def;
 
 /* The session of a request. */
@@ -291,6 +302,7 @@ struct op_request {
     struct list fifo_node; /* Used by the replica. */
     uint64_t id;           /* Number given by the replica. */
     uint32_t stage;        /* Used by the replica: enum request_stage. */
+    struct op_times times; /* Set by the replica. */
     zxid_t wait_zxid;      /* Used by the replica; in a reply: the zxid a read has waited for. */
     uint32_t wait_epoch;   /* Used by the replica. */
     size_t wait_bytes;     /* Used by the replica. */

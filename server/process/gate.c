@@ -16,10 +16,12 @@ void gate_init(struct gate *gate, struct server *server)
     budget_init(&gate->unsent, config->clients.unsent_bytes_max);
     gate_shares_init(gate);
     guard_init(&gate->guard, config->clients.super_digest);
+    slow_init(&gate->slow);
 }
 
 void gate_release(struct gate *gate)
 {
+    slow_release(&gate->slow);
     guard_release(&gate->guard);
     gate_shares_release(gate);
     mutex_destroy(&gate->mutex);
@@ -201,6 +203,11 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     if (failed) {
         metric_add(&gate->op_failed[index], 1);
     }
+}
+
+void gate_slow(struct gate *gate, const struct gate_slow *slow)
+{
+    slow_note(&gate->slow, slow);
 }
 
 /* ---- Data of the front ends. Figures and metrics are read under gate->mutex. A listing of watches

@@ -175,6 +175,27 @@ void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
 /* Counts one answered operation. `op` is an id of the operation table, or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 
+/* A request that took longer than slowRequest; times are monotonic ms. */
+struct gate_slow {
+    const char *front; /* "http" or "ws". */
+    const struct op_def *def;
+    bool is_write;
+    struct slice path; /* Empty: none. */
+    const char *address;
+    const char *request; /* The number of the request, as text. */
+    uint64_t session;    /* Public id, or 0. */
+    struct slice trace;  /* Trace id (trace.h); empty: none. */
+    enum err err;
+    zxid_t zxid;
+    uint64_t begin_ms;  /* The whole request had arrived. */
+    uint64_t served_ms; /* The answer was complete. */
+    uint64_t end_ms;    /* The answer had left, or its connection had ended. */
+    struct op_times times;
+};
+
+/* Counts and logs a slow request; see slow.h. Any thread. */
+void gate_slow(struct gate *gate, const struct gate_slow *slow);
+
 /* Returns the limits that the front ends enforce; constant after start. */
 const struct config_clients *gate_limits(struct gate *gate);
 

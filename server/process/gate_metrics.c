@@ -239,6 +239,11 @@ static void write_storage(struct gate *gate, struct buf *out)
           mailbox_count(&server->log.inbox));
     counter(out, "zabra_log_lines_dropped_total",
             "Log lines dropped because their reader was too slow.", log_dropped());
+    counter(out, "zabra_slow_requests_total", "Requests that took longer than slowRequest.",
+            metric_get(&server->gate.slow.requests));
+    counter(out, "zabra_slow_requests_unlogged_total",
+            "Slow requests without a log line, because there were too many.",
+            metric_get(&server->gate.slow.unlogged));
 }
 
 static void write_fronts(struct gate *gate, struct buf *out)

@@ -155,6 +155,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     server->options.window = server->window;
     server->options.touched = server->touched;
     server->options.heard = server->heard;
+    server->options.clock_ms = config->clients.slow_request_ms > 0 ? os_now_ms : NULL;
     server->options.zab.id = config->id;
     server->options.zab.incarnation = os_random_u64() | 1;
     server->options.zab.seeds = server->seeds;

@@ -21,6 +21,7 @@
 #include "server/process/guard.h"
 #include "server/process/persist.h"
 #include "server/process/server.h"
+#include "server/process/slow.h"
 #include "server/process/snap_send.h"
 #include "server/process/trend.h"
 #include "server/replica/replica.h"
@@ -204,6 +205,7 @@ struct gate {
     struct buckets remembered_client;  /* Tokens for remembered results, by client. */
     struct buckets remembered_address; /* Tokens for remembered results, by address. */
     struct guard guard;
+    struct slow_log slow;
 };
 
 /* ---- Sampler: counters of the recent past, for plots. ---- */

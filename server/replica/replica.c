@@ -21,6 +21,9 @@ static void draw_snapshot_point(struct replica *replica)
 static void refresh(struct replica *replica)
 {
     zab_status(replica->zab, &replica->status);
+    progress_note(&replica->progress.logged, replica->status.last, replica->now_ms);
+    progress_note(&replica->progress.durable, replica->status.durable, replica->now_ms);
+    progress_note(&replica->progress.committed, replica->status.committed, replica->now_ms);
 }
 
 /* Copies the options and the seeds; all other memory that the options point to belongs to the

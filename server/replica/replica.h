@@ -37,6 +37,9 @@ struct replica_options {
     struct heard *heard;         /* Takes the last contact of each session; NULL: not kept. */
     uint64_t records_since_snap; /* Records in the log after the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
+    /* The monotonic clock in ms, for op_request.times; NULL: the time of the step stands for it, so
+     * that preparing and applying seem to take no time. Nothing else depends on it. */
+    uint64_t (*clock_ms)(void);
 };
 
 /* The work for the host: the effects of zab, and others. The host zeroes the struct at first and

@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "server/op/ops.h"
 #include "server/replica/clock.h"
+#include "server/replica/progress.h"
 #include "server/replica/replica.h"
 #include "server/sessions/expiry.h"
 #include "server/state/state.h"
@@ -207,8 +208,20 @@ struct replica {
         size_t cap;
     } kept;
 
+    struct { /* For op_request.times. */
+        struct progress logged;
+        struct progress durable;
+        struct progress committed;
+    } progress;
+
     struct replica_counts counts;
 };
+
+/* Returns the time for op_request.times. */
+static inline uint64_t replica_clock_ms(const struct replica *replica)
+{
+    return replica->options.clock_ms ? replica->options.clock_ms() : replica->now_ms;
+}
 
 static inline bool replica_leads(const struct replica *replica)
 {

@@ -27,9 +27,31 @@ static void set_stage(struct replica *replica, struct op_request *request, enum 
     }
 }
 
+/* Fills the times of a write whose record has `zxid`. A point that is not noted yet is reached in
+ * this step if the record is delivered; else the write still waits for it. */
+static void note_progress(struct replica *replica, struct op_request *request, zxid_t zxid,
+                          bool delivered)
+{
+    uint64_t now_ms = delivered ? replica->now_ms : 0;
+    uint64_t logged_ms = progress_when(&replica->progress.logged, zxid);
+    uint64_t synced_ms = progress_when(&replica->progress.durable, zxid);
+    uint64_t quorum_ms = progress_when(&replica->progress.committed, zxid);
+    struct op_times *times = &request->times;
+
+    if (times->prepared_ms == 0) { /* The leader has prepared the write. */
+        times->prepared_ms = logged_ms ? logged_ms : now_ms;
+    }
+    times->synced_ms = synced_ms ? synced_ms : now_ms;
+    times->quorum_ms = quorum_ms ? quorum_ms : now_ms;
+}
+
 /* Hands the answered request back to its front end. */
 static void finish(struct replica *replica, struct op_request *request)
 {
+    if (request->stage == REQUEST_PROPOSED) { /* The answer is that the outcome is unknown. */
+        note_progress(replica, request, request->wait_zxid, false);
+    }
+    request->times.answered_ms = replica_clock_ms(replica);
     set_stage(replica, request, 0);
     (void)map_remove_u64(&replica->requests.by_id, request->id);
     list_remove(&request->node);
@@ -136,6 +158,7 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
 static void queue_again(struct replica *replica, struct op_request *request)
 {
     op_result_release(&request->result);
+    request->times = (struct op_times){.sent_ms = 0};
     set_stage(replica, request, REQUEST_QUEUED);
 }
 
@@ -152,6 +175,7 @@ static void dispatch_round(struct replica *replica, struct op_request *request)
 
 static void dispatch_read(struct replica *replica, struct op_request *request)
 {
+    request->times.sent_ms = replica->now_ms;
     if (request->def->kind == OP_KIND_SYNC || request->consistency == OP_LINEARIZABLE) {
         request->wait_zxid = request->min_zxid;
         dispatch_round(replica, request);
@@ -178,7 +202,11 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
     };
 
     lead_times(replica, &header);
-    switch (lead_prepare(replica, &job, &request->result, &zxid)) {
+    request->times.sent_ms = replica_clock_ms(replica);
+    enum lead_outcome outcome = lead_prepare(replica, &job, &request->result, &zxid);
+
+    request->times.prepared_ms = replica_clock_ms(replica);
+    switch (outcome) {
     case LEAD_PROPOSED:
         request->wait_zxid = zxid;
         request->wait_epoch = zxid_epoch(zxid);
@@ -190,6 +218,7 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         dispatch_round(replica, request);
         break;
     case LEAD_LATER:
+        request->times = (struct op_times){.sent_ms = 0};
         set_stage(replica, request, REQUEST_QUEUED);
         break;
     }
@@ -222,6 +251,7 @@ static void dispatch_forward(struct replica *replica, struct op_request *request
     if (zab_forward(replica->zab, request->id, replica_keep_txn(replica), &replica->inner) ==
         ERR_OK) {
         request->wait_epoch = replica->status.epoch;
+        request->times.sent_ms = replica_clock_ms(replica);
         set_stage(replica, request, REQUEST_FORWARDED);
     } else {
         set_stage(replica, request, REQUEST_QUEUED);
@@ -313,6 +343,7 @@ void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
     }
     zxid_t wait = max_u64(zxid, request->wait_zxid);
 
+    request->times.quorum_ms = replica->now_ms;
     /* A refusal rests on proposals that may not be committed yet, so the answer names the last of
      * them. A replayed answer keeps the zxid of the original write. */
     if (!request->result.replayed) {
@@ -333,6 +364,7 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
         request_reply(replica, request, ERR_SYSTEM_ERROR, "the leader's answer is malformed");
         return;
     }
+    request->times.quorum_ms = replica->now_ms; /* The leader has had a quorum round. */
     wait_for(replica, request, request->result.zxid);
 }
 
@@ -414,6 +446,7 @@ void requests_delivered(struct replica *replica, const struct state *state,
         return; /* It was answered with OUTCOME_UNKNOWN before, for example at its deadline. */
     }
     fifo_note_done(replica, request);
+    note_progress(replica, request, zxid, true);
     request->result.err = ERR_OK;
     request->result.zxid = zxid;
     take_changes(request, state, &replica->tree.changes);

@@ -174,7 +174,7 @@ def check_closes(_options, report):
 
 PRODUCT = ("base", "cli", "http", "server", "storage", "ws", "zab")
 # A call up to its format, which may consist of several literals and macros such as PRIu64.
-LOG_CALL = re.compile(r"\b(?:log_(?:debug|info|warn|error)\(\s*\"\w+\"|logfmt_print\(\s*\w+),\s*"
+LOG_CALL = re.compile(r"\b(?:log_(?:debug|info|warn|error)\(\s*(?:\"\w+\"|[\w>-]+)|logfmt_print\(\s*\w+),\s*"
                       r"((?:\"(?:[^\"\\]|\\.)*\"|PRI\w+|\s+)+)[,)]")
 LOG_NAMED = re.compile(r"\{([a-z0-9_]{1,24})\}(?:0x)?%[-0]*[\d*]*(?:\.[\d*]+)?[hlzj]*[diuxcsf]")
 LOG_UNNAMED = re.compile(r"(?<!%)%(?!%)")

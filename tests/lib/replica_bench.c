@@ -117,7 +117,8 @@ static void on_reply(struct op_request *request)
                                     .has_stat = result->has_stat,
                                     .replayed = result->replayed,
                                     .has_session = result->has_session,
-                                    .session = result->session};
+                                    .session = result->session,
+                                    .times = request->times};
     }
     op_request_free(request);
 }

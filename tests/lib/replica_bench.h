@@ -42,6 +42,7 @@ struct outcome {
     bool replayed;
     bool has_session;
     struct op_session_info session;
+    struct op_times times;
 };
 
 /* Replica `id` of `voters` with an empty tree and log. */

@@ -18,7 +18,8 @@ struct faulty {
     _Atomic int64_t wall_offset_ms;
     _Atomic bool writes_fail;
     _Atomic bool syncs_fail;
-    _Atomic uint64_t failed; /* Calls that have failed with EIO. */
+    _Atomic uint32_t sync_ms; /* Each sync takes that much longer. */
+    _Atomic uint64_t failed;  /* Calls that have failed with EIO. */
 };
 
 /* For the test: makes the file and maps it, with all faults off. The mapping lasts as long as the

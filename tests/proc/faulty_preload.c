@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -105,12 +106,23 @@ ssize_t pwrite64(int fd, const void *data, size_t len, off64_t offset)
     return pwrite(fd, data, len, offset);
 }
 
+static void delay(void)
+{
+    uint32_t ms = atomic_load(&faulty->sync_ms);
+
+    if (ms > 0) {
+        (void)poll(NULL, 0, (int)ms);
+    }
+}
+
 int fdatasync(int fd)
 {
+    delay();
     return atomic_load(&faulty->syncs_fail) ? fail() : (int)syscall(SYS_fdatasync, fd);
 }
 
 int fsync(int fd)
 {
+    delay();
     return atomic_load(&faulty->syncs_fail) ? fail() : (int)syscall(SYS_fsync, fd);
 }

@@ -200,6 +200,18 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     atomic_fetch_add(&gate->counted, 1);
 }
 
+void gate_slow(struct gate *gate, const struct gate_slow *slow)
+{
+    MUTEX_HOLD(&gate->front_mutex);
+    gate->slow = *slow;
+    (void)snprintf(gate->slow_request, sizeof(gate->slow_request), "%s", slow->request);
+    (void)snprintf(gate->slow_path, sizeof(gate->slow_path), "%.*s", (int)slow->path.len,
+                   slow->path.len > 0 ? (const char *)slow->path.data : "");
+    (void)snprintf(gate->slow_trace, sizeof(gate->slow_trace), "%.*s", (int)slow->trace.len,
+                   slow->trace.len > 0 ? (const char *)slow->trace.data : "");
+    gate->slow_count++;
+}
+
 const struct config_clients *gate_limits(struct gate *gate)
 {
     return &gate->limits;

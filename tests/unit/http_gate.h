@@ -51,6 +51,13 @@ struct gate {
     _Atomic uint32_t rounds;  /* Requests other than writes. */
     pthread_mutex_t front_mutex;
     struct gate_front_hooks fronts[GATE_FRONTS];
+
+    /* The last call of gate_slow, with copies of its texts; guarded by front_mutex. */
+    struct gate_slow slow;
+    char slow_path[128];
+    char slow_trace[64];
+    char slow_request[64];
+    _Atomic uint32_t slow_count;
 };
 
 struct gate *kit_gate_new(void);
