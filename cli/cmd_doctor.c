@@ -27,6 +27,7 @@ static void put_status(json_t *fact, const struct replicas_answer *answer)
     if (answer->status == 0) {
         (void)json_object_set_new(fact, "error", json_string(answer->error));
         (void)json_object_set_new(fact, "foreign", json_boolean(answer->foreign));
+        (void)json_object_set_new(fact, "tls", json_boolean(answer->tls));
         return;
     }
     (void)json_object_set_new(fact, "http", json_integer(answer->status));
@@ -97,7 +98,7 @@ static void drop_guesses(const struct cli *cli, json_t *facts)
         const json_t *fact = json_array_get(list, i - 1);
 
         if (jsonr_at(fact, "error") &&
-            !doctor_with(members, "client", jsonr_text(fact, "endpoint"))) {
+            !doctor_at(members, "client", jsonr_text(fact, "endpoint"))) {
             (void)json_array_remove(list, i - 1);
         }
     }
@@ -192,9 +193,9 @@ const struct cmd cmd_doctor = {
     .usage = "",
     .text = "Asks each replica at --endpoints and each member that these know. Finds two\n"
             "processes with one id, a lost quorum, replicas that are missing, behind, or of\n"
-            "another history or version, and problems of disks, clocks, limits and\n"
-            "configuration. Changes nothing. Exit code 0 when it finds no problem, otherwise\n"
-            "1.\n",
+            "another history or version, and problems of disks, clocks, limits,\n"
+            "certificates and configuration. Changes nothing. Exit code 0 when it finds no\n"
+            "problem, otherwise 1.\n",
     .examples = {{"zabra doctor", "each problem, its meaning and what to do"},
                  {"zabra doctor -o json | jq -r '.findings[].code'", "codes for programs"}},
     .run = run,

@@ -15,7 +15,10 @@ enum {
     HOST_MAX = 256,
     SUBJECT_MAX = 32, /* Bytes of "replica N". */
     /* From this percentage of maxUnsentBytes on, replicas close slow clients (base/budget.h). */
-    UNSENT_SHORT_PERCENT = 75
+    UNSENT_SHORT_PERCENT = 75,
+    HOUR_S = 3600,
+    DAY_HOURS = 24,
+    CERT_AHEAD_S = 14 * DAY_HOURS * HOUR_S
 };
 
 #define SLOW_SYNC_S 0.1
@@ -161,15 +164,38 @@ static void look_at_unsent(struct look *look, const json_t *replica)
     }
 }
 
+/* The metric is 0 without TLS, and negative once the certificate has expired. */
+static void look_at_certificate(struct look *look, const json_t *replica)
+{
+    double left_s = figure(replica, "zabra_tls_certificate_expires_seconds");
+    double errors = figure(replica, "zabra_tls_reload_errors_total");
+
+    if (left_s < 0) {
+        doctor_find(look, CERT_EXPIRED, replica, "a certificate has expired %.0f hours ago",
+                    -left_s / HOUR_S);
+    } else if (left_s > 0 && left_s < CERT_AHEAD_S) {
+        doctor_find(look, CERT_EXPIRES, replica, "a certificate expires in %.1f days",
+                    left_s / HOUR_S / DAY_HOURS);
+    }
+    if (errors > 0) {
+        doctor_find(look, CERT_RELOAD, replica,
+                    "%.0f times the certificates could not be loaded again", errors);
+    }
+}
+
 static void look_at_one(struct look *look, const json_t *replica)
 {
     if (json_is_true(jsonr_at(replica, "foreign"))) {
         doctor_find(look, NOT_ZABRA, replica, "%s", jsonr_text(replica, "error"));
     } else if (jsonr_at(replica, "error")) {
-        look->nameless += doctor_with(jsonr_at(look->ensemble, "members"), "client",
-                                      jsonr_text(replica, "endpoint"))
+        look->nameless += doctor_at(jsonr_at(look->ensemble, "members"), "client",
+                                    jsonr_text(replica, "endpoint"))
                               ? 0
                               : 1;
+        if (json_is_true(jsonr_at(replica, "tls"))) {
+            doctor_find(look, TLS_FAILED, replica, "%s", jsonr_text(replica, "error"));
+            return;
+        }
         doctor_find(look, UNREACHABLE, replica, "no answer: %s", jsonr_text(replica, "error"));
     } else if (!json_is_object(jsonr_at(replica, "status"))) {
         doctor_find(look, REFUSED, replica, "the replica answers with HTTP status %" PRId64,
@@ -179,6 +205,7 @@ static void look_at_one(struct look *look, const json_t *replica)
         look_at_disk(look, replica);
         look_at_limits(look, replica);
         look_at_unsent(look, replica);
+        look_at_certificate(look, replica);
     }
 }
 
@@ -398,7 +425,7 @@ static bool is_told(struct look *look, const char *client)
 
     look->nameless -= nameless ? 1 : 0;
     return nameless ||
-           (*client && jsonr_at(doctor_with(look->replicas, "endpoint", client), "error"));
+           (*client && jsonr_at(doctor_at(look->replicas, "endpoint", client), "error"));
 }
 
 static bool is_away(const json_t *member)

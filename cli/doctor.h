@@ -5,8 +5,9 @@
  * {"endpoint","http","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}.
  * "status", "ready" and "limits" are the answers of the routes with these names, "metrics" has the
  * values by name, "http" is the HTTP status of the first answer, and "clock_ms" is the clock that
- * its Date header shows. A replica that does not answer has only "endpoint", "error" and "foreign",
- * which is true when another server has answered in its place.
+ * its Date header shows. A replica that does not answer has only "endpoint", "error", "foreign",
+ * which is true when another server has answered in its place, and "tls", which is true when the
+ * handshake has failed.
  */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
@@ -24,6 +25,7 @@ enum doctor_kind {
     NO_QUORUM,
     UNREACHABLE,
     NOT_ZABRA,
+    TLS_FAILED,
     REFUSED,
     OTHER_CLUSTER,
     OTHER_HISTORY,
@@ -51,6 +53,9 @@ enum doctor_kind {
     UNSENT_SHORT,
     UNSENT_FULL,
     QUOTA_EXCEEDED,
+    CERT_EXPIRED,
+    CERT_EXPIRES,
+    CERT_RELOAD,
     DOCTOR_KINDS
 };
 
@@ -76,5 +81,8 @@ void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, 
 
 /* Returns the first object in the list whose `member` has this text; NULL: none. */
 const json_t *doctor_with(const json_t *list, const char *member, const char *text);
+
+/* The same for a URL; http and https of one host and port count as equal. */
+const json_t *doctor_at(const json_t *list, const char *member, const char *url);
 
 #endif

@@ -1,6 +1,7 @@
 /* The findings of the doctor, with their meaning and advice. */
 #include "base/check.h"
 #include "cli/doctor.h"
+#include "cli/url.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -43,6 +44,12 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "Another server listens at this endpoint, or a proxy without a replica behind it.",
          "Correct --endpoints, or the clientPort of the replica that should listen at this "
          "endpoint. Behind a proxy, check the replicas directly."},
+    [TLS_FAILED] =
+        {true, "tls",
+         "The replica and this command cannot make a TLS connection, so the state of the replica "
+         "is unknown.",
+         "Do what the reason says. If other clients fail too, examine the certificate of the "
+         "replica with 'zabra cert check'."},
     [REFUSED] = {true, "refused", "The replica runs, but refuses your requests.",
                  "For 401 check --user and the password, for 421 allowedHosts of the replica."},
     [OTHER_CLUSTER] = {true, "wrong-cluster", "These endpoints are replicas of several ensembles.",
@@ -151,6 +158,19 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
     [QUOTA_EXCEEDED] = {false, "quota-exceeded",
                         "A subtree exceeds its soft limit. A soft limit refuses no write.",
                         "List the quotas with 'zabra quota'."},
+    [CERT_EXPIRED] = {true, "certificate-expired",
+                      "Clients that check the certificate refuse the replica.",
+                      "Give the replica a new certificate ('zabra cert server' makes one); the "
+                      "replica loads it without a restart."},
+    [CERT_EXPIRES] = {false, "certificate-expires",
+                      "After that, clients that check the certificate refuse the replica.",
+                      "Give the replica a new certificate ('zabra cert server' makes one); the "
+                      "replica loads it without a restart."},
+    [CERT_RELOAD] = {false, "certificate-reload",
+                     "The replica has continued with the certificates from before, which may "
+                     "expire.",
+                     "See the log of the replica for the reason, and examine the files with "
+                     "'zabra cert check'. A restart resets this count."},
 };
 
 static void name(const struct look *look, const json_t *about, char subject[SUBJECT_MAX])
@@ -159,8 +179,7 @@ static void name(const struct look *look, const json_t *about, char subject[SUBJ
     int64_t id = jsonr_number(about, *endpoint ? "status.id" : "id");
 
     if (id == 0 && *endpoint) {
-        id = jsonr_number(doctor_with(jsonr_at(look->ensemble, "members"), "client", endpoint),
-                          "id");
+        id = jsonr_number(doctor_at(jsonr_at(look->ensemble, "members"), "client", endpoint), "id");
     }
     if (id > 0 && *endpoint) {
         (void)snprintf(subject, SUBJECT_MAX, "replica %" PRId64 " (%s)", id, endpoint);
@@ -198,6 +217,16 @@ const json_t *doctor_with(const json_t *list, const char *member, const char *te
 {
     JSONR_EACH (one, list) {
         if (strcmp(jsonr_text(one, member), text) == 0) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+const json_t *doctor_at(const json_t *list, const char *member, const char *url)
+{
+    JSONR_EACH (one, list) {
+        if (url_same_place(jsonr_text(one, member), url)) {
             return one;
         }
     }

@@ -114,13 +114,48 @@ static void codes_of(const char *from, const char *to, struct buf *codes)
     json_decref(facts);
 }
 
+/* A change of the healthy facts, and the codes that follow from it. */
+struct sample {
+    const char *from;
+    const char *to;
+    const char *codes;
+};
+
+static void expect_codes(const struct sample *samples, size_t count)
+{
+    struct buf codes;
+
+    buf_init(&codes, 1 << 16);
+    for (size_t i = 0; i < count; i++) {
+        codes_of(samples[i].from, samples[i].to, &codes);
+        if (strcmp(buf_cstr(&codes), samples[i].codes) != 0) {
+            fail_msg("%s: found \"%s\", not \"%s\"", samples[i].to, buf_cstr(&codes),
+                     samples[i].codes);
+        }
+    }
+    buf_release(&codes);
+}
+
+TEST(each_fault_of_tls_is_named)
+{
+    static const struct sample samples[] = {
+        {"'zabra_sessions':79", "'zabra_tls_certificate_expires_seconds':0", ""},
+        {"'zabra_sessions':79", "'zabra_tls_certificate_expires_seconds':1209600", ""},
+        {"'zabra_sessions':79", "'zabra_tls_certificate_expires_seconds':1209599.5",
+         "certificate-expires "},
+        {"'zabra_sessions':79", "'zabra_tls_certificate_expires_seconds':-0.5",
+         "certificate-expired "},
+        {"'zabra_sessions':79", "'zabra_tls_reload_errors_total':1", "certificate-reload "},
+        {"'http':200,'clock_ms':5000,'asked_ms':5300", "'error':'expired','tls':true,'x':1",
+         "tls "},
+    };
+
+    expect_codes(samples, sizeof(samples) / sizeof(samples[0]));
+}
+
 TEST(each_fault_is_named)
 {
-    static const struct {
-        const char *from;
-        const char *to;
-        const char *codes;
-    } cases[] = {
+    static const struct sample cases[] = {
         {"", "", ""},
         {"'http':200,'clock_ms':5000,'asked_ms':5300", "'error':'refused','x':1", "unreachable "},
         {"'status':{'id':2", "'no':{'id':2", "refused "},
@@ -172,16 +207,8 @@ TEST(each_fault_is_named)
          "unsent-full "},
         {"'zabra_sessions':79", "'zabra_unsent_bytes':100", ""},
     };
-    struct buf codes;
 
-    buf_init(&codes, 1 << 16);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        codes_of(cases[i].from, cases[i].to, &codes);
-        if (strcmp(buf_cstr(&codes), cases[i].codes) != 0) {
-            fail_msg("%s: found \"%s\", not \"%s\"", cases[i].to, buf_cstr(&codes), cases[i].codes);
-        }
-    }
-    buf_release(&codes);
+    expect_codes(cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 /* The findings, one a line: code and subject. */
@@ -269,6 +296,19 @@ TEST(an_answer_of_another_server_is_not_a_replica_that_is_down)
         "{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'the server there does not "
         "answer like zabra (status 404)','foreign':true}]}",
         "not-zabra: http://a\nno-quorum: ensemble\n");
+}
+
+/* A member advertises one of the two, and was asked at the other. */
+TEST(http_and_https_are_one_place)
+{
+    expect_findings(
+        "{'ensemble':{'seen_by':1,'leader':0,'members':["
+        "{'id':1,'role':'voter','peer':'127.0.0.1:1','state':'looking','client':'http://a'},"
+        "{'id':2,'role':'voter','peer':'127.0.0.1:2','state':'unreachable','client':'http://b'},"
+        "{'id':3,'role':'voter','peer':'127.0.0.1:3','state':'silent','client':'http://c'}]},"
+        "'replicas':[" LEADERLESS ",{'endpoint':'https://b','error':'refused'},"
+        "{'endpoint':'https://c','error':'expired','tls':true}]}",
+        "unreachable: replica 2 (https://b)\ntls: replica 3 (https://c)\nno-quorum: ensemble\n");
 }
 
 TEST(lines_of_metrics_are_parsed)
