@@ -211,7 +211,7 @@ static int make(const struct cert *cert, enum issue_kind kind)
                                     .from_s = cert->now_s - ISSUE_EARLY_S};
     char peer_name[NAME_MAX_LEN];
     char uri[URI_MAX];
-    char path[PATH_MAX];
+    char path[ISSUE_PATH_MAX];
     char error[ISSUE_ERROR_MAX];
     int code = check_options(cert, kind);
 
@@ -248,9 +248,9 @@ static int make(const struct cert *cert, enum issue_kind kind)
 
 /* What to check. */
 struct files {
-    char cert[PATH_MAX];
-    char key[PATH_MAX]; /* "": none. */
-    char ca[PATH_MAX];  /* "": none. */
+    char cert[ISSUE_PATH_MAX];
+    char key[ISSUE_PATH_MAX]; /* "": none. */
+    char ca[ISSUE_PATH_MAX];  /* "": none. */
 };
 
 static bool exists(const char *path)
@@ -263,7 +263,7 @@ static bool exists(const char *path)
 /* Finds the key beside the certificate, and the authority in its directory, if they are there. */
 static void find_beside(struct files *files)
 {
-    char dir[PATH_MAX];
+    char dir[ISSUE_PATH_MAX];
     const char *slash = strrchr(files->cert, '/');
     size_t len = strlen(files->cert);
     size_t stem = len > 4 && strcmp(files->cert + len - 4, ".pem") == 0 ? len - 4 : len;
@@ -271,13 +271,20 @@ static void find_beside(struct files *files)
     (void)snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - files->cert) : 1,
                    slash ? files->cert : ".");
     (void)issue_files_path(dir, ISSUE_FILES_CA, ".pem", files->ca);
-    if (snprintf(files->key, PATH_MAX, "%.*s.key", (int)stem, files->cert) >= PATH_MAX ||
+    if (snprintf(files->key, ISSUE_PATH_MAX, "%.*s.key", (int)stem, files->cert) >=
+            ISSUE_PATH_MAX ||
         !exists(files->key)) {
         files->key[0] = '\0';
     }
     if (!exists(files->ca)) {
         files->ca[0] = '\0';
     }
+}
+
+/* Copies a path. Returns false when it is empty or too long. */
+static bool take_path(const char *from, char path[ISSUE_PATH_MAX])
+{
+    return *from && snprintf(path, ISSUE_PATH_MAX, "%s", from) < ISSUE_PATH_MAX;
 }
 
 /* Takes the certificate that the command line names, as a file or by its name in --dir. */
@@ -291,17 +298,15 @@ static int take_files(const struct cert *cert, struct files *files)
     if (!file == !name) {
         return CERT_USAGE(cert, "name one certificate: a FILE, or --name NAME of one in --dir DIR");
     }
-    if (file) {
-        (void)snprintf(files->cert, sizeof(files->cert), "%s", file);
-    } else {
+    if (name) {
         (void)issue_files_path(cert->dir, name, ".pem", files->cert);
     }
-    find_beside(files);
-    if (key) {
-        (void)snprintf(files->key, sizeof(files->key), "%s", key);
+    if ((file && !take_path(file, files->cert)) || !*files->cert) {
+        return CERT_USAGE(cert, "the path of the certificate is missing or too long");
     }
-    if (ca) {
-        (void)snprintf(files->ca, sizeof(files->ca), "%s", ca);
+    find_beside(files);
+    if ((key && !take_path(key, files->key)) || (ca && !take_path(ca, files->ca))) {
+        return CERT_USAGE(cert, "--key and --ca must name files");
     }
     return CMD_OK;
 }

@@ -21,15 +21,15 @@ enum {
 #define REFUSE(error, ...) ((void)snprintf(error, ISSUE_ERROR_MAX, __VA_ARGS__), false)
 
 const char *issue_files_path(const char *dir, const char *name, const char *end,
-                             char path[PATH_MAX])
+                             char path[ISSUE_PATH_MAX])
 {
-    if (snprintf(path, PATH_MAX, "%s/%s%s", dir, name, end) >= PATH_MAX) {
+    if (snprintf(path, ISSUE_PATH_MAX, "%s/%s%s", dir, name, end) >= ISSUE_PATH_MAX) {
         path[0] = '\0';
     }
     return path;
 }
 
-#define FILE_PATH(dir, name, end) issue_files_path(dir, name, end, (char[PATH_MAX]){0})
+#define FILE_PATH(dir, name, end) issue_files_path(dir, name, end, (char[ISSUE_PATH_MAX]){0})
 
 bool issue_files_exist(const char *dir, const char *name)
 {
@@ -61,6 +61,10 @@ static bool read_fd(int fd, struct buf *text)
 
 bool issue_files_read(const char *path, struct buf *text, char error[ISSUE_ERROR_MAX])
 {
+    if (!*path) {
+        return REFUSE(error, "the path is longer than %d bytes", (int)ISSUE_PATH_MAX - 1);
+    }
+
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* A pipe without a writer ends here. */
     struct stat stat;
     bool ok = fd >= 0 && fstat(fd, &stat) == 0;

@@ -7,9 +7,11 @@
 
 #include "tls/issue.h"
 
-#include <limits.h>
-
 #define ISSUE_FILES_CA "ca"
+
+enum {
+    ISSUE_PATH_MAX = 1024 /* Bytes of a path: several stand on one stack. */
+};
 
 /* Whether NAME.pem or NAME.key exists in `dir`. */
 bool issue_files_exist(const char *dir, const char *name);
@@ -31,6 +33,6 @@ bool issue_files_make(const char *dir, const char *name, const struct issue_requ
 /* Writes the path of "NAME" and `end` (".pem") into `path`, which it returns; a path that is too
  * long becomes "". */
 const char *issue_files_path(const char *dir, const char *name, const char *end,
-                             char path[PATH_MAX]);
+                             char path[ISSUE_PATH_MAX]);
 
 #endif

@@ -236,7 +236,7 @@ static bool make(enum issue_kind kind, const char *name, char error[ISSUE_ERROR_
 
 static const char *path_of(const char *file)
 {
-    static char path[PATH_MAX];
+    static char path[ISSUE_PATH_MAX];
 
     return issue_files_path(dir, file, "", path);
 }
