@@ -246,13 +246,13 @@ static bool put_alert(const char *detail, bool handshake, char why[CLIENT_WHY_MA
     return false;
 }
 
-/* Whether a plain port has sent the client to https. */
+/* Whether a plain port has sent the client to https, which does not follow. */
 static bool is_sent_away(CURL *easy)
 {
-    long status = 0;
+    char *place = NULL;
 
-    (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    return status / 100 == 3 && url_is_secure(client_header(easy, "Location"));
+    (void)curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &place);
+    return place && url_is_secure(place);
 }
 
 bool client_tls_fault(const struct client *client, CURL *easy, CURLcode result, const char *detail,
