@@ -78,7 +78,7 @@ static int run_command(struct watch *watch, const json_t *event)
     live_env(live, "ZABRA_EVENT_PATH", jsonr_text(event, "path"));
     live_env(live, "ZABRA_EVENT_ZXID", jsonr_text(event, "zxid"));
     live_env(live, "ZABRA_EVENT_BOOKMARK", watch->bookmark);
-    live_env(live, "ZABRA_ENDPOINTS", watch->cli->settings.endpoints);
+    live_env_replicas(live);
     code = live_run(live, watch->cli->args.child, input);
     close(input);
     return code;

@@ -97,6 +97,10 @@ int live_report_down(const struct live *live);
 /* Adds a variable for the next command, which otherwise gets the environment of zabra.
  * live_drop_env() forgets these variables, as live_run() and live_close() do. */
 void live_env(struct live *live, const char *name, const char *value);
+
+/* Adds the variables by which a zabra that the command runs finds the same replicas: endpoints, and
+ * the files of https. */
+void live_env_replicas(struct live *live);
 void live_drop_env(struct live *live);
 
 /* Starts a command without a shell. `args` ends with NULL. `input` is the command's standard input

@@ -157,6 +157,25 @@ void live_env(struct live *live, const char *name, const char *value)
     live->env[live->env_count++] = variable;
 }
 
+void live_env_replicas(struct live *live)
+{
+    const struct settings *settings = &live->cli->settings;
+
+    const struct {
+        const char *name;
+        const char *value;
+    } variables[] = {{"ZABRA_ENDPOINTS", settings->endpoints},
+                     {"ZABRA_CA", settings->ca},
+                     {"ZABRA_CERT", settings->cert},
+                     {"ZABRA_KEY", settings->key}};
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        if (variables[i].value) {
+            live_env(live, variables[i].name, variables[i].value);
+        }
+    }
+}
+
 void live_drop_env(struct live *live)
 {
     for (int i = 0; i < live->env_count; i++) {

@@ -283,7 +283,7 @@ static int open_session(struct hold *hold)
     grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
     hold->grace_ms = min_i64(grace_ms, granted_ms / GRACE_MIN_SHARE);
     live_env(wait->live, "ZABRA_SESSION", wait->live->session);
-    live_env(wait->live, "ZABRA_ENDPOINTS", hold->cli->settings.endpoints);
+    live_env_replicas(wait->live);
     return CMD_OK;
 }
 
