@@ -159,8 +159,10 @@ struct config_process {
     uint32_t stale_limit_ms;
     uint32_t drain_delay_ms;
     uint32_t drain_timeout_ms;
-    uint32_t log_level;  /* enum log_level. */
-    uint32_t log_format; /* 0 plain, 1 json. */
+    char audit_file[CONFIG_PATH_MAX]; /* "": no audit log; "-": standard error. */
+    uint32_t audit_full;              /* enum audit_full. */
+    uint32_t log_level;               /* enum log_level. */
+    uint32_t log_format;              /* 0 plain, 1 json. */
 };
 
 struct config {

@@ -22,6 +22,7 @@
 #define HOUR_MS UINT64_C(3600000)
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
+static const char *const full_names[] = {"refuse", "drop", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
 
 static const struct config_row rows[] = {
@@ -196,6 +197,11 @@ static const struct config_row rows[] = {
          "user:base64(SHA1(user:password)) of the super user, which no ACL restricts"),
     FLAG("coreDumps", process.core_dumps,
          "true: a crash may leave a core dump, which holds secrets, and debuggers may attach"),
+    TEXT(
+        "auditFile", process.audit_file, "", 0,
+        "file of the audit log: one JSON line for each change and each refusal; -: standard error"),
+    CHOICE("auditFull", process.audit_full, "refuse", full_names,
+           "what happens while auditFile cannot be written: refuse writes, or drop lines"),
     CHOICE("logLevel", process.log_level, "info", level_names, "least serious level to log"),
     CHOICE("logFormat", process.log_format, "plain", format_names, "format of log lines"),
     FLAG("accessLog", clients.access_log, "true: one log line per request"),

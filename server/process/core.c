@@ -183,13 +183,21 @@ static void log_role(struct core *core)
     }
 }
 
+/* Returns the zxid after which learners or the audit log still need the log. */
+static zxid_t keep_after(struct server *server)
+{
+    zxid_t keep = zab_keep(replica_zab(server->core.replica));
+
+    return server->audit ? min_u64(keep, audit_keep(server->audit)) : keep;
+}
+
 static void run_effects(struct server *server)
 {
     struct core *core = &server->core;
 
     /* The order matters: when an effect below opens a snapshot for a learner, the log after that
      * snapshot is already kept. */
-    store_keep(server->store, zab_keep(replica_zab(core->replica)));
+    store_keep(server->store, keep_after(server));
     for (size_t i = 0; i < core->effects.zab.count; i++) {
         run_effect(server, &core->effects.zab.items[i]);
     }
@@ -297,6 +305,10 @@ static void check_aside(struct server *server)
               "replica accepts and applies no writes; use another replica"
             : NULL;
 
+    if (!why && server->audit) {
+        why = audit_why(server->audit);
+    }
+
     if (why == core->aside) {
         return;
     }
@@ -379,11 +391,24 @@ static void publish(struct server *server)
     gate_publish(&server->gate, &status);
 }
 
+/* Tells the audit log how far the state has come. */
+static void tell_audit(struct server *server)
+{
+    struct core *core = &server->core;
+    zxid_t applied = replica_applied(core->replica);
+
+    if (server->audit && applied != core->audited) {
+        core->audited = applied;
+        audit_applied(server->audit, applied, zab_config(replica_zab(core->replica))->cluster);
+    }
+}
+
 static void end_turn(struct server *server)
 {
     struct core *core = &server->core;
 
     post_batch(server);
+    tell_audit(server);
     if (core->tcp) {
         tcp_flush(core->tcp);
         /* A connection that fails in the flush steps the replica, which may begin another batch. */

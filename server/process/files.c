@@ -13,6 +13,7 @@ enum {
     /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
+    AUDIT_FILES = 4, /* The file, its successor, the note, the wake-up. */
     /* Front ends: acceptor, watcher, WebSockets, libwebsockets, reading the memory size of this
      * process, counting open descriptors, one accepted connection that is about to be refused. */
     FRONT_FILES = 28,
@@ -52,8 +53,9 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
     uint64_t left = 0;
 
-    plan.reserve = open_now + CORE_FILES + STORAGE_FILES + FRONT_FILES + peers * PEER_FILES +
-                   threads * THREAD_FILES + PROBE_FILES + plan.handshakes + plan.lingers + seats;
+    plan.reserve = open_now + CORE_FILES + STORAGE_FILES + AUDIT_FILES + FRONT_FILES +
+                   peers * PEER_FILES + threads * THREAD_FILES + PROBE_FILES + plan.handshakes +
+                   plan.lingers + seats;
     left = limit > plan.reserve ? min_u64(limit - plan.reserve, UINT32_MAX) : 0;
     plan.clients = left >= FILES_CLIENTS_MIN ? (uint32_t)left : 0;
     *ret_plan = plan;

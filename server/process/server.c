@@ -196,6 +196,33 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     return ERR_OK;
 }
 
+/* Opens the audit log, if the configuration names one. */
+static enum err open_audit(struct server *server, char error[SERVER_ERROR_MAX])
+{
+    const struct config *config = server->config;
+    const char *path = config->process.audit_file;
+    const struct audit_options options = {
+        .path = strcmp(path, "-") != 0 ? path : NULL,
+        .data_dir = config->storage.data_dir,
+        .full = config->process.audit_full == 0 ? AUDIT_FULL_REFUSE : AUDIT_FULL_DROP,
+        .member = config->id,
+        .version = ZABRA_VERSION,
+        .start = server->options.zab.committed,
+        .system = &audit_system_real,
+    };
+    char text[AUDIT_ERROR_MAX];
+
+    if (path[0] == '\0') {
+        return ERR_OK;
+    }
+    enum err err = audit_open(&options, &server->audit, text);
+
+    if (err != ERR_OK) {
+        (void)snprintf(error, SERVER_ERROR_MAX, "%s", text);
+    }
+    return err;
+}
+
 static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
 {
     struct store_report *report = mem_zalloc(1, sizeof *report);
@@ -209,6 +236,9 @@ static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
         err = recover_replica(server, report, error);
     }
     mem_free(report);
+    if (err == ERR_OK) {
+        err = open_audit(server, error);
+    }
     if (err == ERR_OK) {
         core_open(server);
         err = core_open_peers(server, error);
@@ -236,6 +266,7 @@ static void abandon(struct server *server)
         atomic_store(&server->core.stop, true);
         core_stop(server);
     }
+    audit_stop(server->audit);
     if (server->store) {
         store_close(server->store, false);
     }
@@ -289,6 +320,9 @@ enum err server_start(const struct config *config, struct server **ret_server,
     }
     log_thread_start(&server->log, server->store, &server->core.dones);
     worker_start(&server->worker, server->store, server->view, &server->core.worker_dones);
+    if (server->audit) {
+        audit_start(server->audit, server->store);
+    }
     core_start(server);
     sampler_start(server);
     *ret_server = server;
@@ -313,6 +347,12 @@ int server_wait(struct server *server)
         }
         if (signal_number != SIGHUP) {
             return signal_number;
+        }
+        if (server->audit) {
+            log_info("server", "SIGHUP: the audit file is opened again if it was renamed; nothing "
+                               "else is reloaded");
+            audit_reopen(server->audit);
+            continue;
         }
         /* SIGHUP means that a terminal has closed, which must not end a replica, or that a reload
          * is requested, which is not supported. */
@@ -373,6 +413,7 @@ void server_stop(struct server *server)
     mailbox_close(&server->core.requests);
     atomic_store(&server->core.stop, true);
     thread_join(&server->core.thread);
+    audit_stop(server->audit);
     log_thread_stop(&server->log);
     worker_stop(&server->worker);
     core_stop(server);

@@ -222,9 +222,16 @@ static enum err check_directory(const struct config *config, char error[SERVER_E
     return ERR_CONFIG;
 }
 
+_Static_assert((int)SERVER_ERROR_MAX >= (int)AUDIT_ERROR_MAX, "an error about auditFile fits");
+
 enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX])
 {
+    const char *audit = config->process.audit_file;
     enum err err = check_ports(config, error);
 
-    return err == ERR_OK ? check_directory(config, error) : err;
+    THEN(err, check_directory(config, error));
+    if (err == ERR_OK && audit[0] != '\0' && strcmp(audit, "-") != 0) {
+        err = audit_file_check(audit, error);
+    }
+    return err;
 }

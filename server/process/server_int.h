@@ -15,6 +15,7 @@
 #include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
+#include "server/audit/audit.h"
 #include "server/config/config.h"
 #include "server/process/buckets.h"
 #include "server/process/gate.h"
@@ -168,6 +169,7 @@ struct core {
     uint64_t now_ms;
     bool low;          /* Low disk space, as last reported to the replica. */
     const char *aside; /* Why the replica takes no writes, as last reported to it. */
+    zxid_t audited;    /* Applied zxid as last reported to the audit log. */
     uint64_t published_ms;
     bool publish_now;
     struct zab_status logged;                /* Status at the last log line about the role. */
@@ -257,6 +259,7 @@ struct server {
     struct log_thread log;
     struct worker worker;
     struct sampler sampler;
+    struct audit *audit; /* NULL: there is no audit log. */
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
     struct mailbox drained; /* Closed by the core once no request is in flight. */

@@ -418,6 +418,11 @@ bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effe
     return replica->requests.count == 0 && !kept;
 }
 
+zxid_t replica_applied(const struct replica *replica)
+{
+    return replica->tree.applied;
+}
+
 uint64_t replica_wake_ms(const struct replica *replica)
 {
     uint64_t wake_ms = zab_wake_ms(replica->zab);

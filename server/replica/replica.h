@@ -83,6 +83,9 @@ void replica_snapshot_failed(struct replica *replica);
  * only voter and has applied its record of the age. */
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
 
+/* Returns the zxid up to which records are applied. */
+zxid_t replica_applied(const struct replica *replica);
+
 /* Returns when the next ZAB_EV_TICK is due, in monotonic ms. */
 uint64_t replica_wake_ms(const struct replica *replica);
 

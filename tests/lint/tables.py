@@ -13,7 +13,7 @@ SOURCE_SUFFIXES = (".c", ".h", ".S", ".py", ".js", ".mjs", ".sh")
 MARKS = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]
 
 # Folders of the include table. A file belongs to the longest that fits.
-ROOMS = ["config", "json", "op", "prepare", "process", "read", "replica", "sessions", "state",
+ROOMS = ["audit", "config", "json", "op", "prepare", "process", "read", "replica", "sessions", "state",
          "transfer", "watch"]
 FOLDERS = ["base", "tls", "zab", "zab/tcp", "storage", "server", *("server/" + room for room in ROOMS),
            "http", "ws", "cli", "web", "openapi", "tests"]
@@ -33,12 +33,13 @@ MAY_INCLUDE = {
     "zab/tcp": [r"base/.*", r"zab/[^/]*"],
     "storage": [r"base/.*"],
     "server/state": [r"base/.*"],
+    "server/audit": [r"base/.*", r"storage/store\.h", r"server/(op|state)/.*"],
     "server/config": [r"base/.*", r"zab/.*"],
     "server/json": [r"base/.*", r"server/(op|state|watch)/.*"],
     "server/op": [r"base/.*", r"server/state/.*"],
     "server/prepare": [r"base/.*", r"zab/config\.h", r"server/(config|op|state)/.*"],
     "server/process": [r"base/.*", r"zab/.*", r"storage/.*",
-                       r"server/(config|op|read|replica|sessions|state|watch)/.*"],
+                       r"server/(audit|config|op|read|replica|sessions|state|watch)/.*"],
     "server/read": [r"base/.*", r"server/(op|sessions|state)/.*"],
     "server/replica": [r"base/.*", r"zab/.*",
                        r"server/(config|op|prepare|read|sessions|state|watch)/.*"],
@@ -81,15 +82,16 @@ LIBRARY_HEADERS = [
     (r"jansson\.h", [r"server/json/op_json\w*\.c", r"cli/.*", r"tests/.*"]),
     (r"openssl/.*", [r"base/crypto\.c", r"tls/.*", r"zab/tcp/.*", r"tests/.*"]),
     (r"cmocka\.h", [r"tests/.*"]),
-    # The log may go to a socket of the journal.
-    (r"sys/socket\.h|sys/un\.h|netinet/tcp\.h", SOCKET_FILES + [r"base/log\.c"]),
+    # Both logs may go to a socket of the journal.
+    (r"sys/socket\.h|sys/un\.h|netinet/tcp\.h",
+     SOCKET_FILES + [r"base/log\.c", r"server/audit/audit_file\.c"]),
     # Addresses in the configuration and in ACLs are text that must be parsed; no socket is opened.
     (r"netinet/in\.h|arpa/inet\.h|netdb\.h",
      SOCKET_FILES + [r"server/config/.*", r"server/op/acl\.c", r"tls/(issue|inspect)\.c"]),
     (r"sys/epoll\.h", [r"base/loop\.c", r"tests/.*"]),
     (r"sys/random\.h", [r"base/os_rng\.c"]),
     # In storage/ only what the log thread shares with others.
-    (r"pthread\.h", [r"base/.*", r"tls/.*", r"server/(process|read|sessions|watch)/.*",
+    (r"pthread\.h", [r"base/.*", r"tls/.*", r"server/(audit|process|read|sessions|watch)/.*",
                      r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*", r"tests/.*"]),
 ]
 
@@ -98,8 +100,8 @@ CALLS = [
     (r"strcpy|strcat|sprintf|vsprintf|gets|stpcpy", [], "has no bound"),
     (r"strtok|localtime|gmtime|asctime|ctime", [], "keeps state in a static place"),
     (r"localtime_r", [], "depends on the machine's time zone"),
-    (r"gmtime_r", [r"base/log\.c", r"http/send\.c", r"cli/out\.c"],
-     "only the log, Date and the command line write a date"),
+    (r"gmtime_r", [r"base/log\.c", r"http/send\.c", r"cli/out\.c", r"server/audit/audit_line\.c"],
+     "only the logs, Date and the command line write a date"),
     (r"atoi|atol|atoll|atof|strtol", [], "hides errors"),
     (r"alloca|__builtin_alloca", [], "has no bound on the stack"),
     (r"rand|srand|random|srandom|drand48", [], "use base/rng"),

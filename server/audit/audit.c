@@ -1,0 +1,373 @@
+#include "server/audit/audit.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/minmax.h"
+#include "base/os_clock.h"
+#include "server/audit/audit_int.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum {
+    WAKE_MS = 50, /* Time between two looks at the log. */
+    READ_BYTES_MAX = 1 << 20,
+    READ_RECS_MAX = 256,
+    READS_PER_TURN = 16,
+    STOP_MS = 2000 /* Longest time that the end waits until all is recorded. */
+};
+
+/* ---- Opening and closing. ---- */
+
+static enum err open_file(struct audit *audit, char error[AUDIT_ERROR_MAX])
+{
+    const struct audit_options *options = &audit->options;
+    enum err err = audit_file_open(&audit->file, options->path, options->system, error);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    err = audit_tail_read(&audit->file, &audit->tail);
+    if (err != ERR_OK) {
+        (void)snprintf(error, AUDIT_ERROR_MAX,
+                       err == ERR_FORMAT
+                           ? "auditFile: the end of %s is not that of an audit file; name another "
+                             "file, or move this one away"
+                           : "auditFile: cannot read %s; check the disk, or name another file",
+                       options->path);
+        audit_file_close(&audit->file);
+        return ERR_CONFIG;
+    }
+    if (audit->tail.cut > 0) {
+        log_warn(
+            "audit",
+            "{path}%s ended with lines that were not complete: {bytes}%llu bytes were cut off, "
+            "and their changes are recorded again",
+            options->path, (unsigned long long)audit->tail.cut);
+    }
+    return ERR_OK;
+}
+
+enum err audit_open(const struct audit_options *options, struct audit **ret_audit,
+                    char error[AUDIT_ERROR_MAX])
+{
+    struct audit *audit = mem_zalloc(1, sizeof(*audit));
+    enum err err = ERR_OK;
+
+    audit->options = *options;
+    audit->note_fd = -1;
+    err = open_file(audit, error);
+    if (err == ERR_OK) {
+        audit->note_fd = audit_note_open(options->data_dir, &audit->note);
+        if (audit->note_fd < 0) {
+            (void)snprintf(error, AUDIT_ERROR_MAX, "dataDir: cannot open the note in %s: %s",
+                           options->data_dir, strerrordesc_np(errno));
+            audit_file_close(&audit->file);
+            err = ERR_CONFIG;
+        }
+    }
+    if (err != ERR_OK) {
+        mem_free(audit);
+        return err;
+    }
+    mutex_init(&audit->mutex);
+    mailbox_init(&audit->wake, 1);
+    buf_init(&audit->out, AUDIT_OUT_MAX);
+    buf_init(&audit->asked.refusals, AUDIT_REFUSALS_MAX);
+    *ret_audit = audit;
+    return ERR_OK;
+}
+
+/* ---- What other threads ask. ---- */
+
+void audit_applied(struct audit *audit, zxid_t applied, const uint8_t cluster[AUDIT_CLUSTER_LEN])
+{
+    MUTEX_HOLD(&audit->mutex);
+    audit->asked.is_told = true;
+    audit->asked.applied = applied;
+    memcpy(audit->asked.cluster, cluster, AUDIT_CLUSTER_LEN);
+}
+
+zxid_t audit_keep(struct audit *audit)
+{
+    return atomic_load(&audit->keep);
+}
+
+const char *audit_why(struct audit *audit)
+{
+    return atomic_load(&audit->stuck)
+               ? "the audit file of this replica cannot be written (auditFull=refuse): until it "
+                 "can, this replica accepts no writes; use another replica"
+               : NULL;
+}
+
+void audit_reopen(struct audit *audit)
+{
+    MUTEX_HOLD(&audit->mutex);
+    audit->asked.reopen = true;
+}
+
+void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
+{
+    uint64_t second = os_now_ms() / 1000;
+
+    metric_add(&audit->refusals, 1);
+    MUTEX_HOLD(&audit->mutex);
+    struct audit_asked *asked = &audit->asked;
+
+    if (asked->second != second) {
+        asked->second = second;
+        asked->in_second = 0;
+    }
+    bool has_room = asked->refusals.len + AUDIT_LINE_MAX <= AUDIT_REFUSALS_MAX;
+
+    if (asked->in_second >= AUDIT_REFUSALS_PER_S || !has_room) {
+        asked->omitted++;
+        metric_add(&audit->omitted, 1);
+        return;
+    }
+    asked->in_second++;
+    audit_put_refusal(&asked->refusals, refusal, os_wall_ms());
+    ASSERT(!asked->refusals.overflow);
+}
+
+void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char *ret_why)
+{
+    zxid_t recorded = atomic_load(&audit->recorded);
+
+    *ret_figures = (struct audit_figures){.lines = metric_get(&audit->lines),
+                                          .dropped = metric_get(&audit->dropped),
+                                          .refusals = metric_get(&audit->refusals),
+                                          .omitted = metric_get(&audit->omitted),
+                                          .gaps = metric_get(&audit->gaps),
+                                          .errors = metric_get(&audit->errors),
+                                          .recorded = recorded};
+    MUTEX_HOLD(&audit->mutex);
+    ret_figures->failing = audit->asked.why[0] != '\0';
+    ret_figures->behind = zxid_behind(audit->asked.applied, recorded);
+    (void)snprintf(ret_why, AUDIT_ERROR_MAX, "%s", audit->asked.why);
+}
+
+/* ---- Where to begin. ---- */
+
+static bool is_same(const struct audit *audit, const uint8_t cluster[AUDIT_CLUSTER_LEN])
+{
+    return memcmp(audit->cluster, cluster, AUDIT_CLUSTER_LEN) == 0;
+}
+
+/* Sets where recording begins: after the last zxid of the file or of the note, unless they belong
+ * to another cluster. */
+static void begin(struct audit *audit)
+{
+    const struct audit_tail *tail = &audit->tail;
+    const struct audit_note *note = &audit->note;
+    bool by_tail = tail->has_zxid && (!tail->has_cluster || is_same(audit, tail->cluster));
+    bool by_note = note->is_known && is_same(audit, note->cluster);
+
+    audit->at = by_tail || by_note ? max_u64(by_tail ? tail->zxid : 0, by_note ? note->zxid : 0)
+                                   : audit->options.start;
+    audit->begun = true;
+    atomic_store(&audit->recorded, audit->at);
+    atomic_store(&audit->keep, audit->at);
+    audit_put_open_first(audit);
+    log_info("audit", "{path}%s records changes after zxid {zxid}0x%llx",
+             audit->options.path ? audit->options.path : "standard error",
+             (unsigned long long)audit->at);
+}
+
+/* Takes what other threads have asked; returns whether the file is to be opened again. */
+static bool take_asks(struct audit *audit)
+{
+    bool is_told = false;
+
+    MUTEX_HOLD(&audit->mutex);
+    bool reopen = audit->asked.reopen;
+
+    audit->asked.reopen = false;
+    audit->applied = audit->asked.applied;
+    memcpy(audit->cluster, audit->asked.cluster, AUDIT_CLUSTER_LEN);
+    is_told = audit->asked.is_told;
+    if (is_told && !audit->begun) {
+        begin(audit);
+    }
+    return reopen;
+}
+
+/* ---- Refusals. ---- */
+
+static void take_refusals(struct audit *audit)
+{
+    if (!audit_make_room(audit)) {
+        return; /* They wait where they are, and later ones are counted. */
+    }
+    MUTEX_HOLD(&audit->mutex);
+    struct audit_asked *asked = &audit->asked;
+
+    buf_append_slice(&audit->out, buf_slice(&asked->refusals));
+    buf_trim(&asked->refusals, AUDIT_LINE_MAX);
+    if (asked->omitted > 0 && asked->second != os_now_ms() / 1000) {
+        audit_put_omitted(&audit->out, asked->omitted, os_wall_ms());
+        asked->omitted = 0;
+    }
+    ASSERT(!audit->out.overflow);
+}
+
+/* ---- The log. ---- */
+
+/* Appends the lines of the present record. False: there is no room for them now. */
+static bool finish_record(struct audit *audit)
+{
+    bool more = audit->rec != NULL;
+
+    while (more) {
+        if (!audit_make_room(audit)) {
+            return false;
+        }
+        more = audit_record_line(&audit->record, os_wall_ms(), &audit->out);
+    }
+    if (audit->rec) {
+        audit->at = audit->rec->zxid;
+        logrec_unref(audit->rec);
+        audit->rec = NULL;
+    }
+    return true;
+}
+
+/* Records up to `applied`; releases all records. False: no more can be done now. */
+static bool take_records(struct audit *audit, struct logrec **recs, size_t count)
+{
+    bool more = count > 0;
+
+    for (size_t i = 0; i < count; i++) {
+        more = more && recs[i]->zxid <= audit->applied;
+        if (more) {
+            audit->rec = logrec_ref(recs[i]);
+            audit_record_begin(&audit->record, audit->rec);
+            more = finish_record(audit);
+        }
+        logrec_unref(recs[i]);
+    }
+    return more;
+}
+
+/* The record after which to continue is not in the log any more. */
+static void skip_gap(struct audit *audit)
+{
+    struct store_figures figures;
+
+    store_figures(audit->store, &figures);
+    bool is_purged = figures.log_base > audit->at;
+    zxid_t next = is_purged ? figures.log_base : audit->applied;
+    const char *why =
+        is_purged ? "the log does not have these changes any more: it was purged, or this replica "
+                    "was refilled by a snapshot"
+                  : "the log of this replica does not have the last recorded zxid";
+
+    log_warn("audit",
+             "changes after zxid {after}0x%llx up to {zxid}0x%llx are not recorded: {reason}%s",
+             (unsigned long long)audit->at, (unsigned long long)next, why);
+    audit_put_gap(&audit->out, audit->at, next, why, os_wall_ms());
+    audit->at = next;
+    metric_add(&audit->gaps, 1);
+}
+
+static void tell_read(struct audit *audit, enum err err)
+{
+    bool fails = err != ERR_OK && err != ERR_MISSING;
+
+    if (fails && !audit->read_failing) {
+        log_warn("audit",
+                 "the log cannot be read ({error}%s): the audit log is behind until it can",
+                 err_text(err));
+        metric_add(&audit->errors, 1);
+    }
+    audit->read_failing = fails;
+}
+
+/* Reads and records the next records. False: there is nothing more to do now. */
+static bool read_log(struct audit *audit)
+{
+    struct logrec *recs[READ_RECS_MAX];
+    size_t count = 0;
+
+    if (!finish_record(audit) || audit->at >= audit->applied || !audit_make_room(audit)) {
+        return false;
+    }
+    enum err err = store_read(audit->store, audit->at, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
+
+    tell_read(audit, err);
+    if (err == ERR_MISSING) {
+        skip_gap(audit);
+        return true;
+    }
+    return err == ERR_OK && take_records(audit, recs, count);
+}
+
+/* ---- The thread. ---- */
+
+/* Returns whether there is more to do at once. */
+static bool turn(struct audit *audit, bool is_last)
+{
+    bool more = true;
+
+    audit_look(audit, take_asks(audit));
+    take_refusals(audit);
+    for (int i = 0; i < READS_PER_TURN && more; i++) {
+        more = audit->begun && read_log(audit);
+    }
+    (void)audit_flush(audit);
+    audit_sync(audit, is_last && !more);
+    return more;
+}
+
+static void body(void *arg)
+{
+    struct audit *audit = arg;
+    uint64_t end_ms = UINT64_MAX;
+    bool more = false;
+
+    for (;;) {
+        bool is_last = mailbox_is_closed(&audit->wake);
+
+        if (is_last && end_ms == UINT64_MAX) {
+            end_ms = os_now_ms() + STOP_MS;
+        }
+        more = turn(audit, is_last);
+        if (is_last && (!more || os_now_ms() >= end_ms)) {
+            return;
+        }
+        if (!more) {
+            (void)mailbox_wait(&audit->wake, WAKE_MS);
+        }
+    }
+}
+
+void audit_start(struct audit *audit, struct store *store)
+{
+    audit->store = store;
+    audit->has_thread = true;
+    thread_start(&audit->thread, "zabra-audit", body, audit);
+}
+
+void audit_stop(struct audit *audit)
+{
+    if (!audit) {
+        return;
+    }
+    mailbox_close(&audit->wake);
+    if (audit->has_thread) {
+        thread_join(&audit->thread);
+    }
+    if (audit->rec) {
+        logrec_unref(audit->rec);
+    }
+    audit_file_close(&audit->file);
+    (void)close(audit->note_fd);
+    mailbox_release(&audit->wake);
+    mutex_destroy(&audit->mutex);
+    buf_release(&audit->out);
+    buf_release(&audit->asked.refusals);
+    mem_free(audit);
+}

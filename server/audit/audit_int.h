@@ -1,0 +1,95 @@
+/* audit_int.h - the inside of the audit log, shared by audit*.c. */
+#ifndef SERVER_AUDIT_INT_H
+#define SERVER_AUDIT_INT_H
+
+#include "base/mailbox.h"
+#include "base/metric.h"
+#include "base/thread.h"
+#include "server/audit/audit.h"
+#include "server/audit/audit_note.h"
+
+/* What other threads ask; guarded by audit->mutex. */
+struct audit_asked {
+    bool reopen;
+    bool is_told; /* `applied` and `cluster` are known. */
+    zxid_t applied;
+    uint8_t cluster[AUDIT_CLUSTER_LEN];
+    struct buf refusals; /* Lines of refusals. */
+    uint64_t omitted;    /* Refusals without a line since the last line about them. */
+    uint64_t second;     /* The present second, and how many lines it has. */
+    uint32_t in_second;
+    char why[AUDIT_ERROR_MAX]; /* Why the file cannot be written; "": it can. */
+};
+
+struct audit {
+    struct audit_options options;
+    struct thread thread;
+    bool has_thread;
+    struct mailbox wake; /* Closed to end the thread. */
+    pthread_mutex_t mutex;
+    struct audit_asked asked;
+
+    /* The thread's own. */
+    struct store *store;
+    struct audit_file file;
+    int note_fd;
+    struct audit_note note; /* As found at the opening. */
+    struct audit_tail tail;
+    bool begun; /* The cluster is known, and `at` is set. */
+    uint8_t cluster[AUDIT_CLUSTER_LEN];
+    zxid_t applied;             /* As told at the start of this turn. */
+    zxid_t at;                  /* All up to here is in the file, in `out`, or dropped. */
+    struct logrec *rec;         /* Record of which not all lines are in `out`; NULL: none. */
+    struct audit_record record; /* Its lines. */
+    struct buf out;             /* Lines on their way to the file. */
+    size_t written;             /* Bytes of `out` that are in the file. */
+    bool dirty;                 /* Lines were written after the last sync. */
+    uint64_t synced_ms;
+    bool failing; /* A failure was reported, and no success since. */
+    bool write_failing;
+    bool sync_failing;
+    bool is_gone; /* The file has no name any more, and no other could be opened. */
+    bool read_failing;
+    uint64_t retry_ms;      /* While failing: time of the next attempt. */
+    uint64_t dropped_lines; /* Since the last line about them. */
+    zxid_t dropped_after;
+
+    /* For other threads. */
+    _Atomic zxid_t recorded;
+    _Atomic zxid_t keep;
+    _Atomic bool stuck; /* The replica must take no writes. */
+    struct metric_counter lines;
+    struct metric_counter dropped;
+    struct metric_counter refusals;
+    struct metric_counter omitted;
+    struct metric_counter gaps;
+    struct metric_counter errors;
+};
+
+enum {
+    AUDIT_FLUSH_AT = 64 << 10,      /* Bytes of lines that are written at a time. */
+    AUDIT_REFUSALS_MAX = 512 << 10, /* Bytes of lines of refusals that wait. */
+    AUDIT_OUT_MAX = 4 << 20,
+    AUDIT_RETRY_MS = 500
+};
+
+/* audit_out.c: lines on their way to the file. Only the thread calls these functions. */
+
+/* Writes what is in `out`. False: not all could be written. */
+bool audit_flush(struct audit *audit);
+
+/* Makes room in `out`, by writing or, if the options say so, by dropping lines. False: `out` is
+ * full, and nothing may be appended now. */
+bool audit_make_room(struct audit *audit);
+
+/* Puts the line that names the cluster and the last recorded zxid before all lines of `out` that
+ * are not in the file. */
+void audit_put_open_first(struct audit *audit);
+
+/* Makes durable what is written, if it is time or `now` is set. */
+void audit_sync(struct audit *audit, bool now);
+
+/* Looks what has happened to the file: removed, or cut. Opens it again if `asked`. */
+void audit_look(struct audit *audit, bool asked);
+
+#endif

@@ -1,0 +1,319 @@
+/* Lines on their way to the file: writing, dropping, syncing, rotation. */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/os_clock.h"
+#include "server/audit/audit_int.h"
+
+#include <stdio.h>
+
+enum {
+    SYNC_MS = 1000 /* Longest time for which a written line is not durable. */
+};
+
+static const char *name_of(const struct audit *audit)
+{
+    return audit->options.path ? audit->options.path : "standard error";
+}
+
+/* ---- Failures. ---- */
+
+/* Sets the text that other threads may read. */
+static void set_why(struct audit *audit, const char *why)
+{
+    MUTEX_HOLD(&audit->mutex);
+    if (!why) {
+        audit->asked.why[0] = '\0';
+        return;
+    }
+    (void)snprintf(audit->asked.why, sizeof(audit->asked.why), "%s cannot be written: %s",
+                   name_of(audit), why);
+}
+
+static void fail(struct audit *audit, enum err err)
+{
+    bool refuses = audit->options.full == AUDIT_FULL_REFUSE;
+    const char *why = err == ERR_FULL ? "its reader does not read" : err_text(err);
+
+    audit->retry_ms = os_now_ms() + AUDIT_RETRY_MS;
+    if (audit->failing) {
+        return;
+    }
+    audit->failing = true;
+    metric_add(&audit->errors, 1);
+    set_why(audit, why);
+    atomic_store(&audit->stuck, refuses);
+    log_warn("audit", "{path}%s cannot be written ({error}%s): {action}%s", name_of(audit), why,
+             refuses ? "until it can, this replica takes no writes"
+                     : "until it can, lines are dropped and counted");
+}
+
+static void works(struct audit *audit)
+{
+    if (!audit->failing || audit->write_failing || audit->sync_failing) {
+        return;
+    }
+    audit->failing = false;
+    atomic_store(&audit->stuck, false);
+    set_why(audit, NULL);
+    log_info("audit", "{path}%s can be written again", name_of(audit));
+}
+
+static bool is_waiting(const struct audit *audit)
+{
+    return audit->is_gone || (audit->failing && os_now_ms() < audit->retry_ms);
+}
+
+/* ---- Dropping. ---- */
+
+static size_t lines_in(struct slice text)
+{
+    size_t count = 0;
+
+    for (size_t at = slice_find(text, '\n'); at < text.len; at = slice_find(text, '\n')) {
+        count++;
+        text = slice_from(text, at + 1);
+    }
+    return count;
+}
+
+/* Returns the end of the line of which a part is in the file: its rest is never dropped. */
+static size_t begun_end(const struct audit *audit)
+{
+    struct slice rest = slice_from(buf_slice(&audit->out), audit->written);
+
+    if (audit->written == 0 || audit->out.data[audit->written - 1] == '\n') {
+        return audit->written;
+    }
+    return audit->written + slice_find(rest, '\n') + 1;
+}
+
+/* Drops the lines of which nothing is in the file. */
+static void drop(struct audit *audit)
+{
+    size_t keep = begun_end(audit);
+    size_t count = lines_in(slice_from(buf_slice(&audit->out), keep));
+
+    if (count == 0) {
+        return;
+    }
+    if (audit->dropped_lines == 0) {
+        audit->dropped_after = atomic_load(&audit->recorded);
+    }
+    audit->dropped_lines += count;
+    metric_add(&audit->dropped, count);
+    audit->out.len = keep;
+}
+
+/* ---- Writing. ---- */
+
+/* Puts the line about dropped lines where these lines would be. */
+static void tell_dropped(struct audit *audit)
+{
+    drop(audit);
+    if (audit->dropped_lines > 0) {
+        audit_put_dropped(&audit->out, audit->dropped_after, audit->at, audit->dropped_lines,
+                          os_wall_ms());
+    }
+}
+
+/* Takes the line about dropped lines back, unless a part of it is in the file. */
+static bool untell_dropped(struct audit *audit, size_t before)
+{
+    bool is_begun = audit->written > before;
+
+    if (!is_begun) {
+        audit->out.len = before;
+    }
+    return is_begun;
+}
+
+static bool write_out(struct audit *audit)
+{
+    struct slice rest = slice_from(buf_slice(&audit->out), audit->written);
+    size_t done = 0;
+    enum err err = audit_file_write(&audit->file, rest.data, rest.len, &done);
+
+    audit->written += done;
+    audit->dirty = audit->dirty || done > 0;
+    audit->write_failing = err != ERR_OK;
+    if (err != ERR_OK) {
+        fail(audit, err);
+        return false;
+    }
+    metric_add(&audit->lines, lines_in(buf_slice(&audit->out)));
+    buf_clear(&audit->out);
+    audit->written = 0;
+    atomic_store(&audit->recorded, audit->at);
+    works(audit);
+    return true;
+}
+
+/* Tries again after lines were dropped. */
+static bool flush_dropped(struct audit *audit)
+{
+    tell_dropped(audit);
+    size_t before = begun_end(audit);
+    bool all = write_out(audit);
+
+    if (all || untell_dropped(audit, before)) {
+        audit->dropped_lines = 0;
+    }
+    return all;
+}
+
+bool audit_flush(struct audit *audit)
+{
+    bool drops = audit->options.full == AUDIT_FULL_DROP;
+
+    if (is_waiting(audit)) {
+        return false;
+    }
+    return drops && audit->write_failing ? flush_dropped(audit) : write_out(audit);
+}
+
+bool audit_make_room(struct audit *audit)
+{
+    if (audit->out.len - audit->written < AUDIT_FLUSH_AT || audit_flush(audit)) {
+        return true;
+    }
+    if (audit->options.full == AUDIT_FULL_REFUSE) {
+        return false;
+    }
+    drop(audit);
+    return true;
+}
+
+/* ---- Syncing. ---- */
+
+/* Notes how far the log is recorded. The note only helps when the file is gone, so that a failure
+ * does not count. */
+static void write_note(struct audit *audit, zxid_t recorded)
+{
+    struct audit_note note = {.zxid = recorded};
+
+    if (!audit->begun) {
+        return;
+    }
+    memcpy(note.cluster, audit->cluster, sizeof(note.cluster));
+    (void)audit_note_write(audit->note_fd, &note);
+}
+
+void audit_sync(struct audit *audit, bool now)
+{
+    uint64_t now_ms = os_now_ms();
+    zxid_t recorded = atomic_load(&audit->recorded);
+
+    if (!audit->dirty || (!now && now_ms < audit->synced_ms + SYNC_MS)) {
+        return;
+    }
+    audit->synced_ms = now_ms;
+    enum err err = audit_file_sync(&audit->file);
+
+    audit->sync_failing = err != ERR_OK;
+    if (err != ERR_OK) {
+        fail(audit, err);
+        return;
+    }
+    audit->dirty = false;
+    works(audit);
+    write_note(audit, recorded);
+    atomic_store(&audit->keep, recorded);
+}
+
+/* ---- Rotation. ---- */
+
+/* Returns the start of the line of which a part is in the file; else `written`. */
+static size_t begun_start(const struct audit *audit)
+{
+    const uint8_t *feed =
+        audit->written > 0 ? memrchr(audit->out.data, '\n', audit->written) : NULL;
+
+    return feed ? (size_t)(feed - audit->out.data) + 1 : 0;
+}
+
+void audit_put_open_first(struct audit *audit)
+{
+    struct audit_open open = {.zxid = atomic_load(&audit->recorded),
+                              .member = audit->options.member,
+                              .version = audit->options.version,
+                              .wall_ms = os_wall_ms()};
+    struct buf out;
+
+    memcpy(open.cluster, audit->cluster, sizeof(open.cluster));
+    buf_init(&out, AUDIT_OUT_MAX);
+    audit_put_open(&out, &open);
+    buf_append_slice(&out, slice_from(buf_slice(&audit->out), begun_start(audit)));
+    ASSERT(!out.overflow);
+    buf_release(&audit->out);
+    audit->out = out;
+    audit->written = 0;
+}
+
+/* Opens the file that has the name now. A line that could not be completed in the old file is
+ * written again in the new one. */
+static bool reopen(struct audit *audit)
+{
+    char error[AUDIT_ERROR_MAX] = "";
+    struct audit_file next;
+    struct audit_tail tail;
+    enum err err = audit_file_open(&next, audit->options.path, audit->options.system, error);
+
+    if (err == ERR_OK) {
+        err = audit_tail_read(&next, &tail);
+        if (err != ERR_OK) {
+            (void)snprintf(error, sizeof(error), "%s is not an audit file", audit->options.path);
+            audit_file_close(&next);
+        }
+    }
+    if (err != ERR_OK) {
+        log_error("audit", "the audit file cannot be opened again: {reason}%s", error);
+        metric_add(&audit->errors, 1);
+        return false;
+    }
+    audit_file_cut(&audit->file, audit->written - begun_start(audit));
+    audit_sync(audit, true);
+    audit_file_close(&audit->file);
+    audit->file = next;
+    audit->is_gone = false;
+    if (audit->begun) {
+        audit_put_open_first(audit);
+    }
+    log_info("audit", "{path}%s was opened again", audit->options.path);
+    return true;
+}
+
+/* The file was removed. Lines that are written there now would be lost, so a new one is needed. */
+static void look_gone(struct audit *audit)
+{
+    if (!audit->is_gone) {
+        log_warn("audit", "{path}%s was removed; a new file is made", audit->options.path);
+    } else if (os_now_ms() < audit->retry_ms) {
+        return;
+    }
+    if (!reopen(audit)) {
+        audit->is_gone = true;
+        audit->write_failing = true;
+        fail(audit, ERR_IO);
+    }
+}
+
+void audit_look(struct audit *audit, bool asked)
+{
+    enum audit_file_change change = audit_file_look(&audit->file);
+
+    if (change == AUDIT_FILE_GONE) {
+        look_gone(audit);
+    } else if (asked && audit_file_is_renamed(&audit->file)) {
+        (void)audit_flush(audit);
+        (void)reopen(audit);
+    } else if (asked) {
+        log_info("audit", "{path}%s was not renamed: it stays open", name_of(audit));
+    }
+    if (change == AUDIT_FILE_CUT) {
+        log_info("audit", "{path}%s was truncated; it continues from its beginning",
+                 audit->options.path);
+        if (audit->begun) {
+            audit_put_open_first(audit);
+        }
+    }
+}

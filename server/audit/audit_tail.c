@@ -1,0 +1,161 @@
+/* The end of an audit file after a crash: which line is whole, and which zxid is the last. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/minmax.h"
+#include "server/audit/audit_file.h"
+
+#include <unistd.h>
+
+enum {
+    PIECE = 64 << 10, /* Bytes read at a time. */
+    HEAD_MAX = 512    /* Bytes of a line's beginning that are parsed. */
+};
+
+/* Reads whole ranges of the file. */
+static enum err read_at(const struct audit_file *file, uint64_t offset, uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t count = pread(file->fd, data, len, (off_t)offset);
+
+        if (count <= 0) {
+            return ERR_IO;
+        }
+        data += count;
+        offset += (uint64_t)count;
+        len -= (size_t)count;
+    }
+    return ERR_OK;
+}
+
+/* Finds the last line feed before `end`, not before `low`. `*ret_at` is the offset behind it, or
+ * `low` if there is none. */
+static enum err line_start(const struct audit_file *file, uint64_t end, uint64_t low,
+                           uint8_t *piece, uint64_t *ret_at)
+{
+    while (end > low) {
+        size_t len = (size_t)min_u64(end - low, PIECE);
+        enum err err = read_at(file, end - len, piece, len);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+        const uint8_t *feed = memrchr(piece, '\n', len);
+
+        if (feed) {
+            *ret_at = end - len + (uint64_t)(feed - piece) + 1;
+            return ERR_OK;
+        }
+        end -= len;
+    }
+    *ret_at = low;
+    return ERR_OK;
+}
+
+/* Parses the line in [start, end), without its line feed. Of a long line, only the beginning and
+ * the end are read. */
+static enum err mark_at(const struct audit_file *file, uint64_t start, uint64_t end, uint8_t *piece,
+                        struct audit_mark *ret_mark)
+{
+    size_t len = (size_t)min_u64(end - start, HEAD_MAX);
+    size_t tail = (size_t)min_u64(end - start - len, HEAD_MAX);
+    enum err err = read_at(file, start, piece, len);
+
+    if (err == ERR_OK) {
+        err = read_at(file, end - tail, piece + len, tail);
+    }
+    if (err == ERR_OK) {
+        *ret_mark = audit_line_mark(slice_make(piece, len + tail));
+    }
+    return err;
+}
+
+/* Goes back from the line that ends at `*end` to the last line with a zxid. Lines of a transaction
+ * that is not complete lower `*end`, so that the caller cuts them off. */
+static enum err find_zxid(const struct audit_file *file, uint64_t *end, uint8_t *piece,
+                          struct audit_tail *tail)
+{
+    uint64_t low = *end > AUDIT_LOOK_BACK_MAX ? *end - AUDIT_LOOK_BACK_MAX : 0;
+    uint64_t at = *end;
+    zxid_t partial = 0;
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && at > low && !tail->has_zxid) {
+        struct audit_mark mark = {0};
+        uint64_t start = 0;
+
+        err = line_start(file, at - 1, low, piece, &start);
+        if (err == ERR_OK) {
+            err = mark_at(file, start, at - 1, piece, &mark);
+        }
+        if (err == ERR_OK && mark.has_zxid && (mark.more || mark.zxid == partial)) {
+            partial = mark.zxid;
+            *end = start;
+        } else if (err == ERR_OK && mark.has_zxid) {
+            tail->has_zxid = true;
+            tail->zxid = mark.zxid;
+        }
+        at = start;
+    }
+    return err;
+}
+
+/* Whether the bytes from `start` to the end of the file can be the beginning of a line. A file that
+ * is no audit file, named by mistake, must not lose its end. After a loss of power the bytes may be
+ * zero. */
+static bool is_torn_line(const struct audit_file *file, uint64_t start)
+{
+    static const char begin[] = "{\"event\":\"";
+    uint8_t head[sizeof(begin) - 1];
+    size_t len = (size_t)min_u64(file->size - start, sizeof(head));
+
+    if (file->size - start > AUDIT_LINE_MAX || read_at(file, start, head, len) != ERR_OK) {
+        return false;
+    }
+    return memcmp(head, begin, len) == 0 || slice_is_zero(slice_make(head, len));
+}
+
+/* Reads the cluster from the first line. */
+static enum err read_cluster(const struct audit_file *file, uint8_t *piece, struct audit_tail *tail)
+{
+    size_t len = (size_t)min_u64(file->size, HEAD_MAX);
+    enum err err = read_at(file, 0, piece, len);
+
+    if (err == ERR_OK) {
+        struct slice head = slice_make(piece, len);
+        struct slice line = slice_make(piece, slice_find(head, '\n'));
+
+        tail->has_cluster = audit_line_cluster(line, tail->cluster);
+    }
+    return err;
+}
+
+enum err audit_tail_read(struct audit_file *file, struct audit_tail *ret_tail)
+{
+    uint64_t size = file->size;
+    uint64_t end = 0;
+
+    *ret_tail = (struct audit_tail){0};
+    if (!file->path || size == 0) {
+        return ERR_OK;
+    }
+    uint8_t *piece = mem_alloc(PIECE);
+    uint64_t low = size > AUDIT_LOOK_BACK_MAX ? size - AUDIT_LOOK_BACK_MAX : 0;
+    enum err err = line_start(file, size, low, piece, &end);
+
+    if (err == ERR_OK && end < size && !is_torn_line(file, end)) {
+        err = ERR_FORMAT;
+    }
+    if (err == ERR_OK) {
+        err = find_zxid(file, &end, piece, ret_tail);
+    }
+    if (err == ERR_OK && end < size) {
+        audit_file_cut(file, (size_t)(size - end));
+        err = file->size == end ? ERR_OK : ERR_IO;
+        ret_tail->cut = size - end;
+    }
+    if (err == ERR_OK && end > 0) {
+        err = read_cluster(file, piece, ret_tail);
+    }
+    mem_free(piece);
+    return err;
+}

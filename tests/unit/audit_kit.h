@@ -1,0 +1,313 @@
+/*
+ * audit_kit.h - an audit log over a store in memory, with its file in a directory of its own.
+ *
+ * Records are appended and reported as applied by short calls. The system may fail writes after a
+ * number of bytes, like a disk that is full or a machine that stops.
+ */
+#ifndef TESTS_UNIT_AUDIT_KIT_H
+#define TESTS_UNIT_AUDIT_KIT_H
+
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/audit/audit.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/store_kit.h"
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    AKIT_WAIT_MS = 20000,
+    AKIT_TEXT_MAX = 8 << 20,
+    AKIT_RECORD_MAX = 1 << 20,
+    AKIT_EPOCH = 1
+};
+
+struct akit {
+    char dir[64];
+    char path[96];
+    struct skit *skit;
+    struct audit *audit; /* NULL: closed. */
+    zxid_t last;
+    uint64_t chain;
+    uint8_t cluster[AUDIT_CLUSTER_LEN];
+    enum audit_full full;
+    zxid_t start;
+    bool to_stderr;
+    char error[AUDIT_ERROR_MAX];
+    struct buf text; /* Of akit_text. */
+    struct audit_system system;
+    _Atomic long budget;    /* Bytes that may still be written; -1: any number. */
+    _Atomic int sync_errno; /* 0: syncs work. */
+};
+
+static inline ssize_t akit_write(void *ctx, int fd, const void *data, size_t len)
+{
+    struct akit *kit = ctx;
+    long budget = atomic_load(&kit->budget);
+
+    if (budget == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    ssize_t done = write(fd, data, budget > 0 && (size_t)budget < len ? (size_t)budget : len);
+
+    if (budget > 0 && done > 0) {
+        atomic_fetch_sub(&kit->budget, (long)done);
+    }
+    return done;
+}
+
+static inline int akit_sync(void *ctx, int fd)
+{
+    struct akit *kit = ctx;
+
+    errno = atomic_load(&kit->sync_errno);
+    return errno != 0 ? -1 : fdatasync(fd);
+}
+
+static inline void akit_set_up(struct akit *kit)
+{
+    (void)snprintf(kit->dir, sizeof(kit->dir), "/tmp/zabra-audit-XXXXXX");
+    assert_non_null(mkdtemp(kit->dir));
+    (void)snprintf(kit->path, sizeof(kit->path), "%s/audit.log", kit->dir);
+    kit->skit = mem_zalloc(1, sizeof(*kit->skit));
+    skit_init(kit->skit, KIT_SEGMENT);
+    kit->skit->options.record_bytes_max = AKIT_RECORD_MAX;
+    kit->skit->options.snapshots_keep = 1;
+    assert_int_equal(skit_open(kit->skit), ERR_OK);
+    assert_int_equal(skit_format(kit->skit), ERR_OK);
+    kit->last = skit_zxid(&kit->skit->log, 0);
+    kit->chain = skit_chain(&kit->skit->log, 0);
+    kit->system = (struct audit_system){.write = akit_write, .sync = akit_sync, .ctx = kit};
+    atomic_store(&kit->budget, -1);
+    memset(kit->cluster, 7, sizeof(kit->cluster));
+    buf_init(&kit->text, AKIT_TEXT_MAX);
+}
+
+static inline void akit_remove(struct akit *kit, const char *name)
+{
+    char path[160];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", kit->dir, name);
+    (void)unlink(path);
+}
+
+static inline void akit_tear_down(struct akit *kit)
+{
+    audit_stop(kit->audit);
+    skit_close(kit->skit, true);
+    skit_release(kit->skit);
+    mem_free(kit->skit);
+    buf_release(&kit->text);
+    akit_remove(kit, "audit.log");
+    akit_remove(kit, "audit.log.1");
+    akit_remove(kit, "audit-position");
+    (void)rmdir(kit->dir);
+}
+
+/* ---- Records. ---- */
+
+static inline void akit_append_rec(struct akit *kit, enum logrec_type type, struct slice payload)
+{
+    zxid_t zxid = kit->last == 0 ? zxid_make(AKIT_EPOCH, 0) : kit->last + 1;
+
+    if (kit->last == 0 && type != LOGREC_EPOCH) {
+        akit_append_rec(kit, LOGREC_EPOCH, slice_make(NULL, 0));
+        zxid = kit->last + 1;
+    }
+    struct logrec *rec = logrec_new(type, zxid, kit->last, kit->chain, payload);
+    struct store_op op = {
+        .type = STORE_APPEND, .recs = &rec, .rec_count = 1, .committed = kit->last};
+
+    assert_int_equal(store_run_one(kit->skit->store, &op), ERR_OK);
+    kit->last = zxid;
+    kit->chain = rec->chain;
+    logrec_unref(rec);
+}
+
+/* Begins a transaction of a client without identities. */
+static inline void akit_begin(struct buf *txn, uint8_t op)
+{
+    const struct txn_actor actor = {.op = op, .address = slice_str("10.0.0.7")};
+    struct txn_header header = {.stamp_ms = 1000, .age_ms = 1000, .origin_member = 2};
+    struct buf bytes;
+
+    buf_init(&bytes, TXN_ACTOR_MAX);
+    txn_actor_encode(&bytes, &actor);
+    header.actor = buf_slice(&bytes);
+    txn_begin(txn, &header);
+    buf_release(&bytes);
+}
+
+/* Appends a transaction and clears it. */
+static inline void akit_append(struct akit *kit, struct buf *txn)
+{
+    akit_append_rec(kit, LOGREC_TXN, buf_slice(txn));
+    buf_clear(txn);
+}
+
+/* Appends `count` transactions that set /n to version 1, 2 and so on. */
+static inline void akit_sets(struct akit *kit, int count)
+{
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    for (int i = 0; i < count; i++) {
+        akit_begin(&txn, OP_SET);
+        txn_put(&txn,
+                &(struct txn_effect){.type = TXN_SET, .path = slice_str("/n"), .version = i + 1});
+        akit_append(kit, &txn);
+    }
+    buf_release(&txn);
+}
+
+/* Takes a snapshot and purges the log before it. */
+static inline void akit_purge(struct akit *kit)
+{
+    struct store_snap_writer *writer = NULL;
+    struct store_figures figures;
+
+    assert_int_equal(
+        store_snap_begin(kit->skit->store, kit->last, kit->chain, slice_str("config"), &writer),
+        ERR_OK);
+    assert_int_equal(store_snap_block(writer, slice_str("block")), ERR_OK);
+    assert_int_equal(store_snap_finish(writer, kit->last, 0, 1), ERR_OK);
+    store_figures(kit->skit->store, &figures);
+    assert_true(figures.log_base > 0);
+}
+
+/* Appends a transaction whose lines are many: `count` creates with long names. */
+static inline void akit_big(struct akit *kit, uint32_t count)
+{
+    struct buf txn;
+    char path[1100];
+
+    buf_init(&txn, 16 << 20);
+    akit_begin(&txn, OP_MULTI);
+    for (uint32_t i = 0; i < count; i++) {
+        int len = snprintf(path, sizeof(path), "/%01000u", i);
+
+        txn_put(&txn, &(struct txn_effect){.type = TXN_CREATE,
+                                           .path = slice_make(path, (size_t)len),
+                                           .creates = i + 1});
+    }
+    akit_append(kit, &txn);
+    buf_release(&txn);
+}
+
+/* ---- The audit log. ---- */
+
+/* Opens it; on an error kit->error has the text. */
+static inline enum err akit_open(struct akit *kit)
+{
+    const struct audit_options options = {.path = kit->to_stderr ? NULL : kit->path,
+                                          .data_dir = kit->dir,
+                                          .full = kit->full,
+                                          .member = 1,
+                                          .version = "test",
+                                          .start = kit->start,
+                                          .system = &kit->system};
+
+    return audit_open(&options, &kit->audit, kit->error);
+}
+
+/* Opens and starts it; all records so far are applied. */
+static inline void akit_run(struct akit *kit)
+{
+    assert_int_equal(akit_open(kit), ERR_OK);
+    audit_applied(kit->audit, kit->last, kit->cluster);
+    audit_start(kit->audit, kit->skit->store);
+}
+
+static inline void akit_stop(struct akit *kit)
+{
+    audit_stop(kit->audit);
+    kit->audit = NULL;
+}
+
+static inline struct audit_figures akit_figures(struct akit *kit)
+{
+    struct audit_figures figures;
+    char why[AUDIT_ERROR_MAX];
+
+    audit_figures(kit->audit, &figures, why);
+    assert_int_equal(figures.failing, why[0] != '\0');
+    return figures;
+}
+
+/* Waits until `condition` holds. */
+#define AKIT_WAIT(condition)                                   \
+    do {                                                       \
+        uint64_t end_of_wait_ms = os_now_ms() + AKIT_WAIT_MS;  \
+                                                               \
+        while (!(condition) && os_now_ms() < end_of_wait_ms) { \
+            (void)poll(NULL, 0, 2);                            \
+        }                                                      \
+        assert_true(condition);                                \
+    } while (0)
+
+/* Reports that all records are applied, and waits until they are recorded. */
+static inline void akit_record(struct akit *kit)
+{
+    audit_applied(kit->audit, kit->last, kit->cluster);
+    AKIT_WAIT(akit_figures(kit).recorded == kit->last);
+}
+
+/* The present file, or another one in the directory, as a text. */
+static inline const char *akit_text_of(struct akit *kit, const char *name)
+{
+    char path[160];
+    uint8_t piece[4096];
+    ssize_t count = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", kit->dir, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    buf_clear(&kit->text);
+    while ((count = read(fd, piece, sizeof(piece))) > 0) {
+        assert_true(buf_append(&kit->text, piece, (size_t)count));
+    }
+    close(fd);
+    return buf_cstr(&kit->text);
+}
+
+static inline const char *akit_text(struct akit *kit)
+{
+    return akit_text_of(kit, "audit.log");
+}
+
+static inline size_t akit_count(const char *text, const char *part)
+{
+    size_t count = 0;
+
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) {
+        count++;
+    }
+    return count;
+}
+
+/* Asserts that each of the sets of akit_sets from version `first` to `last` has one line, in order.
+ */
+static inline void akit_assert_sets(const char *text, int first, int last)
+{
+    const char *at = text;
+    char want[64];
+
+    for (int i = first; i <= last; i++) {
+        (void)snprintf(want, sizeof(want), "\"after\":%d}", i);
+        assert_int_equal(akit_count(text, want), 1);
+        at = strstr(at, want);
+        assert_non_null(at);
+    }
+}
+
+#endif

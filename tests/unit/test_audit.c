@@ -1,0 +1,308 @@
+/* The audit log as a whole: recording, resuming, gaps, full disks, rotation, refusals. */
+#include "tests/unit/audit_kit.h"
+
+TEST(each_applied_change_has_a_line, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 3);
+    akit_run(akit);
+    akit_record(akit);
+    const char *text = akit_text(akit);
+
+    akit_assert_sets(text, 1, 3);
+    assert_int_equal(akit_count(text, "\n"), 4);
+    assert_non_null(strstr(text, "\"cluster\":\"07070707"));
+    assert_non_null(
+        strstr(text, "{\"event\":\"change\",\"zxid\":\"0x100000001\","
+                     "\"time\":\"1970-01-01T00:00:01.000Z\",\"op\":\"set\",\"by\":\"client\","
+                     "\"address\":\"10.0.0.7\",\"identities\":[\"ip:10.0.0.7\"],\"replica\":2,"
+                     "\"changes\":[{\"change\":\"set\",\"path\":\"/n\",\"before\":0,"
+                     "\"after\":1}]}\n"));
+    struct stat stat_of;
+
+    assert_int_equal(stat(akit->path, &stat_of), 0);
+    assert_int_equal(stat_of.st_mode & 0777, 0600);
+}
+
+/* A record that is in the log but not applied may never be committed. */
+TEST(only_what_is_applied_is_recorded, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    zxid_t applied = akit->last;
+
+    akit_sets(akit, 1);
+    akit_stop(akit); /* Records all that is applied. */
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+    assert_true(applied < akit->last);
+}
+
+TEST(a_restart_continues_after_the_last_line, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 2);
+    akit_run(akit);
+    akit_record(akit);
+    akit_stop(akit);
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    akit_begin(&txn, OP_SET);
+    kit_set(&txn, "/n", "x", 3);
+    akit_append(akit, &txn);
+    buf_release(&txn);
+    akit_run(akit);
+    akit_record(akit);
+    akit_assert_sets(akit_text(akit), 1, 3);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"open\""), 2);
+}
+
+/* The note knows the zxid when the file does not: it was rotated while the replica did not run. */
+TEST(a_restart_with_a_new_file_continues, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 2);
+    akit_run(akit);
+    akit_record(akit);
+    akit_stop(akit);
+    assert_int_equal(unlink(akit->path), 0);
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 0);
+    assert_int_equal(akit_count(akit_text(akit), "\"zxid\":\"0x100000002\""), 1);
+}
+
+/* The file knows the zxid when the note does not. */
+TEST(a_restart_without_the_note_continues, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 2);
+    akit_run(akit);
+    akit_record(akit);
+    akit_stop(akit);
+    akit_remove(akit, "audit-position");
+    akit_run(akit);
+    akit_record(akit);
+    akit_assert_sets(akit_text(akit), 1, 2);
+}
+
+/* The first start with an audit log on an old replica: what was before is not recorded. */
+TEST(the_first_start_begins_where_the_replica_is, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 2);
+    akit->start = akit->last;
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 0);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"gap\""), 0);
+}
+
+TEST(another_cluster_begins_again, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 2);
+    akit_run(akit);
+    akit_record(akit);
+    akit_stop(akit);
+    memset(akit->cluster, 8, sizeof(akit->cluster));
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"after\":1}"), 2);
+}
+
+TEST(a_purged_log_is_a_gap, akit, akit_set_up, akit_tear_down)
+{
+    char want[160];
+
+    akit_sets(akit, 2);
+    akit_run(akit);
+    akit_record(akit);
+    zxid_t before = akit->last;
+
+    akit_stop(akit);
+    akit_big(akit, 100); /* More than a segment each. */
+    akit_big(akit, 100);
+    akit_purge(akit);
+    struct store_figures figures;
+
+    store_figures(akit->skit->store, &figures);
+    assert_true(figures.log_base > before);
+    akit_sets(akit, 3);
+    akit_run(akit);
+    akit_record(akit);
+    (void)snprintf(want, sizeof(want), "{\"event\":\"gap\",\"zxid\":\"0x%llx\"",
+                   (unsigned long long)figures.log_base);
+    const char *text = akit_text(akit);
+
+    assert_int_equal(akit_count(text, want), 1);
+    assert_int_equal(akit_count(text, "\"after\":\"0x100000002\",\"reason\":\"the log does not"),
+                     1);
+    assert_int_equal(akit_count(text, "\"after\":3}]}\n"), 1);
+    assert_int_equal(akit_figures(akit).gaps, 1);
+}
+
+/* A disk that is refilled is behind the file for a while: nothing is recorded twice. */
+TEST(a_replica_that_is_set_back_records_nothing_twice, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 4);
+    akit_run(akit);
+    akit_record(akit);
+    akit_stop(akit);
+    assert_int_equal(akit_open(akit), ERR_OK);
+    audit_applied(akit->audit, akit->last - 2, akit->cluster);
+    audit_start(akit->audit, akit->skit->store);
+    AKIT_WAIT(akit_figures(akit).recorded == akit->last);
+    akit_sets(akit, 5);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 9);
+    assert_int_equal(akit_count(akit_text(akit), "\"after\":5}]}\n"), 1);
+}
+
+/* ---- A full disk. ---- */
+
+TEST(refuse_takes_no_writes_until_the_file_can_be_written, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    assert_null(audit_why(akit->audit));
+    atomic_store(&akit->budget, 50); /* Within a line. */
+    akit_sets(akit, 2);
+    audit_applied(akit->audit, akit->last, akit->cluster);
+    AKIT_WAIT(audit_why(akit->audit) != NULL);
+    assert_non_null(strstr(audit_why(akit->audit), "auditFull=refuse"));
+    assert_int_equal(akit_figures(akit).behind, 2);
+    assert_true(audit_keep(akit->audit) < akit->last);
+    atomic_store(&akit->budget, -1);
+    AKIT_WAIT(audit_why(akit->audit) == NULL);
+    akit_record(akit);
+    assert_int_equal(akit_figures(akit).dropped, 0);
+    assert_int_equal(akit_figures(akit).errors, 1);
+    const char *text = akit_text(akit);
+
+    assert_int_equal(akit_count(text, "\n"), 4);
+    assert_int_equal(akit_count(text, "\"after\":1}]}\n"), 2);
+    assert_int_equal(akit_count(text, "\"after\":2}]}\n"), 1);
+}
+
+TEST(drop_counts_what_is_dropped, akit, akit_set_up, akit_tear_down)
+{
+    akit->full = AUDIT_FULL_DROP;
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    atomic_store(&akit->budget, 50);
+    akit_sets(akit, 4);
+    audit_applied(akit->audit, akit->last, akit->cluster);
+    AKIT_WAIT(akit_figures(akit).failing);
+    assert_null(audit_why(akit->audit));
+    AKIT_WAIT(akit_figures(akit).dropped == 3); /* The first of them is begun. */
+    atomic_store(&akit->budget, -1);
+    AKIT_WAIT(!akit_figures(akit).failing);
+    akit_sets(akit, 1);
+    akit_record(akit);
+    const char *text = akit_text(akit);
+
+    assert_non_null(strstr(text, "{\"event\":\"dropped\",\"zxid\":\"0x100000005\""));
+    assert_non_null(strstr(text, "\"after\":\"0x100000001\",\"lines\":3}\n"));
+    assert_int_equal(akit_count(text, "\"after\":1}]}\n"), 3);
+    assert_int_equal(akit_count(text, "\"after\":3}]}\n"), 0);
+    assert_int_equal(akit_count(text, "\n"), 5);
+}
+
+TEST(a_failed_sync_counts_as_a_failure, akit, akit_set_up, akit_tear_down)
+{
+    akit_run(akit);
+    atomic_store(&akit->sync_errno, EIO);
+    akit_sets(akit, 1);
+    audit_applied(akit->audit, akit->last, akit->cluster);
+    AKIT_WAIT(audit_why(akit->audit) != NULL);
+    atomic_store(&akit->sync_errno, 0);
+    AKIT_WAIT(audit_why(akit->audit) == NULL);
+    AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+}
+
+/* ---- Rotation. ---- */
+
+TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
+{
+    char old[160];
+
+    (void)snprintf(old, sizeof(old), "%s.1", akit->path);
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(rename(akit->path, old), 0);
+    audit_reopen(akit->audit);
+    AKIT_WAIT(access(akit->path, F_OK) == 0);
+    akit_sets(akit, 2);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text_of(akit, "audit.log.1"), "\"event\":\"change\""), 1);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 2);
+
+    /* The new file tells by itself where it begins. */
+    static const char begin[] = "{\"event\":\"open\",\"zxid\":\"0x100000001\"";
+
+    assert_int_equal(strncmp(akit_text(akit), begin, sizeof(begin) - 1), 0);
+}
+
+TEST(a_truncated_file_is_noticed, akit, akit_set_up, akit_tear_down)
+{
+    static const char begin[] = "{\"event\":\"open\",\"zxid\":\"0x100000001\"";
+
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(truncate(akit->path, 0), 0);
+    AKIT_WAIT(strncmp(akit_text(akit), begin, sizeof(begin) - 1) == 0);
+    akit_sets(akit, 1);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\n"), 2);
+}
+
+TEST(a_removed_file_is_made_again, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(unlink(akit->path), 0);
+    AKIT_WAIT(access(akit->path, F_OK) == 0);
+    akit_sets(akit, 1);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+}
+
+/* ---- Refusals. ---- */
+
+TEST(refusals_are_recorded_and_bounded, akit, akit_set_up, akit_tear_down)
+{
+    const struct op_principal client = {.address = "::1"};
+    const struct audit_refusal refusal = {
+        .op = "set", .path = slice_str("/x\n\"y"), .client = &client, .err = ERR_NO_AUTH};
+
+    akit_run(akit);
+    for (int i = 0; i < 5 * AUDIT_REFUSALS_PER_S; i++) {
+        audit_refused(akit->audit, &refusal);
+    }
+    AKIT_WAIT(strstr(akit_text(akit), "\"event\":\"omitted\"") != NULL);
+    struct audit_figures figures = akit_figures(akit);
+    const char *text = akit_text(akit);
+    size_t lines = akit_count(text, "{\"event\":\"refused\"");
+
+    assert_int_equal(figures.refusals, 5 * AUDIT_REFUSALS_PER_S);
+    assert_int_equal(lines + figures.omitted, figures.refusals);
+    assert_true(lines >= AUDIT_REFUSALS_PER_S && lines <= 2 * AUDIT_REFUSALS_PER_S);
+    assert_non_null(strstr(text, "\"op\":\"set\",\"path\":\"/x\\n\\\"y\",\"address\":\"::1\","
+                                 "\"identities\":[\"ip:::1\"],\"status\":403"));
+}
+
+/* ---- Large transactions. ---- */
+
+TEST(a_large_transaction_has_several_lines, akit, akit_set_up, akit_tear_down)
+{
+    akit_big(akit, 100);
+    akit_run(akit);
+    akit_record(akit);
+    const char *text = akit_text(akit);
+    size_t lines = akit_count(text, "\"event\":\"change\"");
+
+    assert_true(lines >= 3 && lines <= 5);
+    assert_int_equal(akit_count(text, ",\"more\":true}\n"), lines - 1);
+    assert_int_equal(akit_count(text, "\"change\":\"create\""), 100);
+}
