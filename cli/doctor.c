@@ -8,9 +8,10 @@
 #include <stdlib.h>
 
 enum {
-    SKEW_MS = 3000,     /* Allowed difference of clocks; a Date has whole seconds. */
-    BEHIND_MAX = 10000, /* Transactions that a replica may lag behind. */
-    SYNCS_MIN = 20,     /* Fewer syncs are too few for an average. */
+    SKEW_MS = 3000,            /* Allowed difference of clocks; a Date has whole seconds. */
+    BEHIND_MAX = 10000,        /* Transactions that a replica may lag behind. */
+    AUDIT_BEHIND_MAX = 100000, /* Applied records that are not recorded yet. */
+    SYNCS_MIN = 20,            /* Fewer syncs are too few for an average. */
     NEAR_PERCENT = 80,
     HOST_MAX = 256,
     SUBJECT_MAX = 32, /* Bytes of "replica N". */
@@ -65,7 +66,8 @@ static bool is_explained(const json_t *replica)
     bool duplicate = *jsonr_text(replica, "status.duplicate") &&
                      !json_is_true(jsonr_at(replica, "status.serving"));
 
-    return duplicate || figure(replica, "zabra_log_stuck") > 0;
+    return duplicate || figure(replica, "zabra_log_stuck") > 0 ||
+           figure(replica, "zabra_audit_failing") > 0;
 }
 
 /* ---- One replica ---- */
@@ -86,6 +88,18 @@ static void look_at_checks(struct look *look, const json_t *replica)
     }
 }
 
+static void look_at_audit(struct look *look, const json_t *replica)
+{
+    double behind = figure(replica, "zabra_audit_behind");
+
+    if (figure(replica, "zabra_audit_failing") > 0) {
+        doctor_find(look, AUDIT_FAILING, replica,
+                    "the audit file of the replica cannot be written");
+    } else if (behind > AUDIT_BEHIND_MAX) {
+        doctor_find(look, AUDIT_BEHIND, replica, "%.0f applied changes are not recorded", behind);
+    }
+}
+
 static void look_at_disk(struct look *look, const json_t *replica)
 {
     double syncs = figure(replica, "zabra_log_sync_seconds_count");
@@ -99,6 +113,7 @@ static void look_at_disk(struct look *look, const json_t *replica)
     } else if (figure(replica, "zabra_disk_low") > 0) {
         doctor_find(look, DISK_LOW, replica, "the disk of the replica is nearly full");
     }
+    look_at_audit(look, replica);
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
         doctor_find(look, DISK_SLOW, replica,
                     "a sync of the log takes %.0f ms on average over %.0f syncs", mean_s * 1000,

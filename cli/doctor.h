@@ -38,6 +38,8 @@ enum doctor_kind {
     NO_SPARE,
     LAGGING,
     DISK_LOW,
+    AUDIT_FAILING,
+    AUDIT_BEHIND,
     DISK_SLOW,
     SNAPSHOTS_FAIL,
     REFILL_LOST,

@@ -94,6 +94,16 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                  "Check zabra_log_sync_seconds of the replica and the load of its machine."},
     [DISK_LOW] = {false, "disk-low", "The disk has no space for the next segment of the log.",
                   "Free space on the disk of dataDir now."},
+    [AUDIT_FAILING] =
+        {true, "audit-failing",
+         "The audit file cannot be written. With auditFull=refuse the replica takes no writes "
+         "until it can; with auditFull=drop lines are lost, also those of refused requests.",
+         "Free space on the disk of auditFile, or check its permissions; the log of the replica "
+         "names the reason. The replica then continues automatically."},
+    [AUDIT_BEHIND] = {false, "audit-behind",
+                      "The audit log is recorded later than changes are applied. What the log of "
+                      "transactions loses meanwhile is not recorded.",
+                      "Give auditFile a faster disk, and check the log of the replica."},
     [DISK_SLOW] = {false, "disk-slow",
                    "If a majority of the disks is as slow as this one, every write waits for them.",
                    "Give dataDir an SSD of its own; see docs/operating.md, Disks."},

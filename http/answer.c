@@ -102,6 +102,23 @@ static enum op_kind kind_of(const struct http_request *request)
     return request->def ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
 
+/* Reports a refusal to the audit log, before the text of the problem can be changed. */
+static void tell_refused(struct http_conn *conn, const struct op_problem *problem)
+{
+    const struct http_request *request = &conn->request;
+
+    gate_refused(conn->http->gate, &(struct gate_refusal){
+                                       .op = request->def ? request->def->name : NULL,
+                                       .args = &request->args,
+                                       .client = &conn->principal,
+                                       .session = request->auth.session_id,
+                                       .has_index = problem->has_index,
+                                       .index = problem->index,
+                                       .err = problem->err,
+                                       .why = problem->detail,
+                                   });
+}
+
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given)
 {
     struct http_request *request = &conn->request;
@@ -135,6 +152,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     text_clear(&conn->out, HTTP_KEEP_BYTES);
     jsonw_init(&json, &conn->out.own);
     op_json_problem(&json, &problem);
+    tell_refused(conn, &problem);
     request->fault.err = problem.err;
 
     struct MHD_Response *response = http_response_out(conn, "application/problem+json");

@@ -289,6 +289,10 @@ static void upgrade(struct pending *pending, const struct first_head *first,
                                         &principal, &wait_ms);
     }
     if (refusal.err != ERR_OK) {
+        gate_refused(pending->accept->http->gate, &(struct gate_refusal){.op = "websocket",
+                                                                         .client = &principal,
+                                                                         .err = refusal.err,
+                                                                         .why = refusal.detail});
         refuse(pending, refusal);
     } else {
         hand_to_sockets(pending, first, &principal);

@@ -101,6 +101,16 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
         problem->retry_after_ms = RETRY_AFTER_MS;
     }
     count_secret(message, err);
+    gate_refused(socket->ws->gate, &(struct gate_refusal){
+                                       .op = request->def ? request->def->name : NULL,
+                                       .args = request->def ? &request->args : NULL,
+                                       .client = &socket->principal,
+                                       .session = socket->session.attached.id,
+                                       .has_index = problem->has_index,
+                                       .index = problem->index,
+                                       .err = err,
+                                       .why = problem->detail,
+                                   });
     if (err == ERR_NO_AUTH && !socket->principal.auth) {
         problem->status = STATUS_UNAUTHORIZED;
     }

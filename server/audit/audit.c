@@ -120,10 +120,13 @@ void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
     if (asked->second != second) {
         asked->second = second;
         asked->in_second = 0;
+        asked->bytes_in_second = 0;
     }
-    bool has_room = asked->refusals.len + AUDIT_LINE_MAX <= AUDIT_REFUSALS_MAX;
+    size_t before = asked->refusals.len;
+    bool is_over = asked->in_second >= AUDIT_REFUSALS_PER_S ||
+                   asked->bytes_in_second >= AUDIT_REFUSAL_BYTES_PER_S;
 
-    if (asked->in_second >= AUDIT_REFUSALS_PER_S || !has_room) {
+    if (is_over || before + AUDIT_LINE_MAX > AUDIT_REFUSALS_MAX) {
         asked->omitted++;
         metric_add(&audit->omitted, 1);
         return;
@@ -131,6 +134,7 @@ void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
     asked->in_second++;
     audit_put_refusal(&asked->refusals, refusal, os_wall_ms());
     ASSERT(!asked->refusals.overflow);
+    asked->bytes_in_second += asked->refusals.len - before;
 }
 
 void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char *ret_why)
@@ -147,7 +151,9 @@ void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char 
     MUTEX_HOLD(&audit->mutex);
     ret_figures->failing = audit->asked.why[0] != '\0';
     ret_figures->behind = zxid_behind(audit->asked.applied, recorded);
-    (void)snprintf(ret_why, AUDIT_ERROR_MAX, "%s", audit->asked.why);
+    if (ret_why) {
+        (void)snprintf(ret_why, AUDIT_ERROR_MAX, "%s", audit->asked.why);
+    }
 }
 
 /* ---- Where to begin. ---- */

@@ -56,12 +56,13 @@ const char *audit_why(struct audit *audit);
 /* Requests that the file is opened again, after it was renamed. Any thread. */
 void audit_reopen(struct audit *audit);
 
-/* Records a refusal. At most AUDIT_REFUSALS_PER_S in a second get a line, the others are counted.
- * Any thread. */
+/* Records a refusal. At most AUDIT_REFUSALS_PER_S, and AUDIT_REFUSAL_BYTES_PER_S, in a second get
+ * a line; the others are counted. Any thread. */
 void audit_refused(struct audit *audit, const struct audit_refusal *refusal);
 
 enum {
-    AUDIT_REFUSALS_PER_S = 100
+    AUDIT_REFUSALS_PER_S = 100,
+    AUDIT_REFUSAL_BYTES_PER_S = 128 << 10 /* About: a line that begins below it is written. */
 };
 
 /* Numbers since the start, and the state now. */
@@ -77,7 +78,9 @@ struct audit_figures {
     uint64_t behind; /* Records that are applied and not recorded. */
 };
 
-/* Any thread. `ret_why` (AUDIT_ERROR_MAX bytes) gets the reason of a failure, "" without one. */
+/* Any thread. `ret_why` (AUDIT_ERROR_MAX bytes, or NULL) gets the reason of a failure, "" without
+ * one.
+ */
 void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char *ret_why);
 
 #endif

@@ -18,6 +18,7 @@ struct audit_asked {
     uint64_t omitted;    /* Refusals without a line since the last line about them. */
     uint64_t second;     /* The present second, and how many lines it has. */
     uint32_t in_second;
+    size_t bytes_in_second;
     char why[AUDIT_ERROR_MAX]; /* Why the file cannot be written; "": it can. */
 };
 

@@ -372,6 +372,9 @@ void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int
 
     begin(&json, out, "refused", 0, wall_ms);
     jsonw_kv_cstr(&json, "op", refusal->op ? refusal->op : "unknown");
+    if (refusal->part) {
+        jsonw_kv_cstr(&json, "part", refusal->part);
+    }
     if (refusal->path.len > 0) {
         jsonw_kv_string(&json, "path", refusal->path);
     }
@@ -381,9 +384,11 @@ void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int
     if (refusal->session != 0) {
         jsonw_kv_hex(&json, "session", refusal->session);
     }
+    bool has_why = refusal->why && refusal->why[0] != '\0';
+
     jsonw_kv_u64(&json, "status", (uint64_t)err_http_status(refusal->err));
     jsonw_kv_cstr(&json, "error", err_name(refusal->err));
-    jsonw_kv_cstr(&json, "reason", refusal->why ? refusal->why : err_text(refusal->err));
+    jsonw_kv_cstr(&json, "reason", has_why ? refusal->why : err_text(refusal->err));
     end(&json);
 }
 

@@ -63,6 +63,7 @@ void audit_put_omitted(struct buf *out, uint64_t refusals, int64_t wall_ms);
 /* A request that this replica has refused. */
 struct audit_refusal {
     const char *op;                    /* Name of the operation; NULL: unknown. */
+    const char *part;                  /* The operation of a multi that was refused; or NULL. */
     struct slice path;                 /* Empty: none. */
     const struct op_principal *client; /* NULL: unknown. */
     uint64_t session;                  /* Public id; 0: none. */

@@ -172,6 +172,23 @@ void gate_credentials_refused(struct gate *gate, const struct op_request *reques
 void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
                              enum gate_failure kind);
 
+/* A request that a front end refuses. */
+struct gate_refusal {
+    const char *op;             /* Name of the operation; NULL: unknown. */
+    const struct op_args *args; /* NULL: unknown. */
+    const struct op_principal *client;
+    uint64_t session; /* Public id; 0: none, or unknown. */
+    bool has_index;   /* `index` is the element of the multi that was refused. */
+    uint32_t index;
+    enum err err;
+    const char *why; /* NULL: the text of `err`. */
+};
+
+/* Records the request in the audit log if it was refused for its credentials, its permissions, or
+ * because this replica takes no writes. Without an audit log, and for other errors, does nothing.
+ */
+void gate_refused(struct gate *gate, const struct gate_refusal *refusal);
+
 /* Counts one answered operation. `op` is an id of the operation table, or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 

@@ -244,6 +244,7 @@ static void write_storage(struct gate *gate, struct buf *out)
     counter(out, "zabra_slow_requests_unlogged_total",
             "Slow requests without a log line, because there were too many.",
             metric_get(&server->gate.slow.unlogged));
+    gate_audit_metrics(&server->gate, out);
 }
 
 static void write_fronts(struct gate *gate, struct buf *out)

@@ -287,6 +287,9 @@ void gate_publish(struct gate *gate, const struct replica_status *status);
 /* Logs failed credentials; called each second on the sampler's thread. */
 void gate_guard_log(struct gate *gate, uint64_t now_ms);
 
+/* Appends the metrics of the audit log, also when there is none. Any thread. */
+void gate_audit_metrics(struct gate *gate, struct buf *out);
+
 /* gate_share.c: the tokens that a write with a key takes from its client's share of the remembered
  * results. Any thread. */
 struct share_ticket {

@@ -78,6 +78,11 @@ void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
     guard_failed(&gate->guard, who, kind);
 }
 
+void gate_refused(struct gate *gate, const struct gate_refusal *refusal)
+{
+    (void)atomic_fetch_add(&gate->refused[refusal->err], 1);
+}
+
 struct view *gate_view(struct gate *gate)
 {
     return gate->view;

@@ -211,6 +211,20 @@ TEST(each_fault_is_named)
     expect_codes(cases, sizeof(cases) / sizeof(cases[0]));
 }
 
+TEST(an_audit_log_that_fails_or_is_late_is_named)
+{
+    struct buf codes;
+
+    buf_init(&codes, 1 << 16);
+    codes_of("'zabra_log_stuck':0", "'zabra_audit_failing':1", &codes);
+    assert_string_equal(buf_cstr(&codes), "audit-failing ");
+    codes_of("'zabra_log_stuck':0", "'zabra_audit_behind':100000", &codes);
+    assert_string_equal(buf_cstr(&codes), "");
+    codes_of("'zabra_log_stuck':0", "'zabra_audit_behind':100001", &codes);
+    assert_string_equal(buf_cstr(&codes), "audit-behind ");
+    buf_release(&codes);
+}
+
 /* The findings, one a line: code and subject. */
 static void expect_findings(const char *facts_text, const char *want)
 {
