@@ -33,12 +33,13 @@ static void note_progress(struct replica *replica, struct op_request *request, z
                           bool delivered)
 {
     uint64_t now_ms = delivered ? replica->now_ms : 0;
-    uint64_t logged_ms = progress_when(&replica->progress.logged, zxid);
     uint64_t synced_ms = progress_when(&replica->progress.durable, zxid);
     uint64_t quorum_ms = progress_when(&replica->progress.committed, zxid);
     struct op_times *times = &request->times;
 
-    if (times->prepared_ms == 0) { /* The leader has prepared the write. */
+    if (times->prepared_ms == 0) { /* Another replica, the leader, has prepared the write. */
+        uint64_t logged_ms = progress_when(&replica->progress.logged, zxid);
+
         times->prepared_ms = logged_ms ? logged_ms : now_ms;
     }
     times->synced_ms = synced_ms ? synced_ms : now_ms;

@@ -103,7 +103,7 @@ function checkRow(row, path) {
 
 // ---- Does the server have each documented operation ----
 
-const EVERYWHERE = ['dataformat', 'session', 'Zk-Session', 'Zk-Min-Zxid', 'Zk-History'];
+const EVERYWHERE = ['dataformat', 'session', 'Zk-Session', 'Zk-Min-Zxid', 'Zk-History', 'traceparent'];
 
 function mayHave(found, choice, path) {
   const names = new Set(EVERYWHERE);
@@ -173,7 +173,7 @@ function checkItem(path, item) {
 
 // ---- Messages ----
 
-const FRAME = ['id', 'op', 'key', 'consistency', 'min_zxid'];
+const FRAME = ['id', 'op', 'key', 'consistency', 'min_zxid', 'traceparent'];
 
 function messageMembers(row) {
   const names = new Set(FRAME);
