@@ -7,6 +7,10 @@
 #include <openssl/hmac.h>
 #include <pthread.h>
 
+enum {
+    INFO_MAX = 256 /* Bytes that say what a derived key is for. */
+};
+
 /* The digests, fetched once: a look-up by name takes locks and costs more than hashing a short
  * text. */
 static EVP_MD *sha256;
@@ -54,6 +58,20 @@ void crypto_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[CRYPTO
     ASSERT(
         HMAC(sha256, key_data, (int)key.len, bytes.len ? bytes.data : out, bytes.len, out, &len));
     ASSERT(len == CRYPTO_SHA256_LEN);
+}
+
+void crypto_hkdf_sha256(struct slice secret, struct slice salt, struct slice info,
+                        uint8_t out[CRYPTO_SHA256_LEN])
+{
+    uint8_t key[CRYPTO_SHA256_LEN];
+    uint8_t text[INFO_MAX + 1];
+
+    ASSERT(info.len > 0 && info.len <= INFO_MAX);
+    crypto_hmac_sha256(salt, secret, key);
+    memcpy(text, info.data, info.len);
+    text[info.len] = 1; /* The number of the block: the output is one block long. */
+    crypto_hmac_sha256(slice_make(key, sizeof(key)), slice_make(text, info.len + 1), out);
+    OPENSSL_cleanse(key, sizeof(key));
 }
 
 bool crypto_equal(struct slice a, struct slice b)

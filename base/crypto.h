@@ -13,6 +13,11 @@ void crypto_sha256(struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);
 void crypto_sha1(struct slice bytes, uint8_t out[CRYPTO_SHA1_LEN]);
 void crypto_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);
 
+/* Derives a key from a secret with many random bits (HKDF of RFC 5869 with SHA-256). Another `info`
+ * gives another key. */
+void crypto_hkdf_sha256(struct slice secret, struct slice salt, struct slice info,
+                        uint8_t out[CRYPTO_SHA256_LEN]);
+
 /* Compares in constant time. */
 bool crypto_equal(struct slice a, struct slice b);
 

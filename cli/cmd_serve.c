@@ -180,7 +180,7 @@ static int serve(const struct config_sources *sources)
         }
         code = run_server(config);
     }
-    explicit_bzero(config->peers.secret, sizeof(config->peers.secret));
+    explicit_bzero(&config->peers.secrets, sizeof(config->peers.secrets));
     mem_free(report);
     mem_free(config);
     return code;

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "zab/tcp/keys.h"
 #include "zab/zab.h"
 
 #include <stdbool.h>
@@ -22,8 +23,9 @@ enum {
     CONFIG_HOST_MAX = 256,
     CONFIG_LIST_MAX = 2048, /* allowedHosts, allowedOrigins. */
     CONFIG_LABEL_MAX = 64,
-    CONFIG_SECRET_MIN = 16, /* Bytes of the peers' shared secret. */
+    CONFIG_SECRET_MIN = 16, /* Bytes of a secret that the peers share. */
     CONFIG_SECRET_MAX = 1024,
+    CONFIG_SECRETS_MAX = KEYS_SECRETS_MAX,
     CONFIG_ERROR_MAX = 768,
     CONFIG_WARNINGS_MAX = 8,
 };
@@ -37,6 +39,17 @@ struct config_server {
     uint8_t source;             /* enum config_source; for the parser. */
 };
 
+struct config_secret {
+    uint8_t bytes[CONFIG_SECRET_MAX];
+    uint32_t len;
+};
+
+/* The lines of peerSecretFile. */
+struct config_secrets {
+    struct config_secret items[CONFIG_SECRETS_MAX];
+    uint32_t count;
+};
+
 /* The ensemble, and how its replicas reach each other. */
 struct config_peers {
     struct config_server servers[ZAB_MEMBERS_MAX]; /* Ascending by id, this replica included. */
@@ -45,8 +58,11 @@ struct config_peers {
     char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */
     char secret_file[CONFIG_PATH_MAX];
-    uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of `secret_file` without trailing line ends. */
-    uint32_t secret_len;               /* 0: none. */
+    struct config_secrets secrets;   /* As they were at the start; a reload does not change them. */
+    uint32_t tls;                    /* enum keys_mode. */
+    char cert_file[CONFIG_PATH_MAX]; /* "": none. */
+    char key_file[CONFIG_PATH_MAX];
+    char ca_file[CONFIG_PATH_MAX];
     uint64_t queue_bytes_max;
     uint64_t forward_bytes_max;      /* Bytes of all learners' writes that wait in the leader. */
     uint64_t forward_peer_bytes_max; /* Bytes of one learner's writes that wait in the leader. */
@@ -193,6 +209,11 @@ struct config_sources {
  * ERR_CONFIG and fills `ret_report->error`. */
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);
+
+/* Reads the secrets of peerSecretFile again. On an error returns ERR_CONFIG, with one line in
+ * `error`. Any thread. The caller wipes the secrets. */
+enum err config_read_secrets(const char *path, struct config_secrets *ret_secrets,
+                             char error[CONFIG_ERROR_MAX]);
 
 /* Returns the entry of a replica; NULL: there is none. */
 const struct config_server *config_find_server(const struct config *config, uint32_t id);

@@ -4,13 +4,10 @@
 #include "server/config/config_int.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     SEGMENT_ALIGN = 4096,
@@ -339,87 +336,6 @@ static enum err check_super(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Reads at most CONFIG_SECRET_MAX bytes; a longer file is refused, not cut. */
-static enum err read_secret(struct config_loader *loader, int fd)
-{
-    struct config *config = loader->config;
-    uint8_t bytes[CONFIG_SECRET_MAX + 2];
-    ssize_t got = read(fd, bytes, sizeof(bytes));
-
-    if (got < 0) {
-        return config_fail(loader, "peerSecretFile: %.256s cannot be read: %s",
-                           config->peers.secret_file, strerrordesc_np(errno));
-    }
-
-    size_t len = (size_t)got;
-
-    while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r')) {
-        len--;
-    }
-    if (len < CONFIG_SECRET_MIN || len > CONFIG_SECRET_MAX) {
-        return config_fail(loader,
-                           "peerSecretFile: %.256s must hold %d to %d bytes; make one with: "
-                           "head -c 32 /dev/urandom | base64 > FILE && chmod 600 FILE",
-                           config->peers.secret_file, CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
-    }
-    memcpy(config->peers.secret, bytes, len);
-    config->peers.secret_len = (uint32_t)len;
-    return ERR_OK;
-}
-
-static enum err load_secret(struct config_loader *loader)
-{
-    const char *path = loader->config->peers.secret_file;
-    struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum err err = ERR_OK;
-
-    if (fd < 0) {
-        return config_fail(loader,
-                           "peerSecretFile: %.256s cannot be read: %s; check path and "
-                           "permission",
-                           path, strerrordesc_np(errno));
-    }
-    if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
-        err = config_fail(loader, "peerSecretFile: %.256s is not a regular file; check the path",
-                          path);
-    } else if (stat.st_mode & (S_IROTH | S_IWOTH)) {
-        err = config_fail(
-            loader, "peerSecretFile: other users may read or write %.256s; run chmod 600 on it",
-            path);
-    } else {
-        err = read_secret(loader, fd);
-    }
-    close(fd);
-    return err;
-}
-
-static enum err check_secret(struct config_loader *loader)
-{
-    const struct config *config = loader->config;
-
-    if (config->peers.secret_file[0]) {
-        return load_secret(loader);
-    }
-    if (config->peers.listen[0] && !config_is_loopback(config->peers.host)) {
-        return config_fail(loader,
-                           "peerSecretFile: missing, and peerListen (%.64s) is beyond loopback; "
-                           "give the same secret file to all replicas",
-                           config->peers.listen);
-    }
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        const struct config_server *server = &config->peers.servers[i];
-
-        if (!config_is_loopback(server->host)) {
-            return config_fail(loader,
-                               "peerSecretFile: missing, and server.%u (%s) is beyond loopback; "
-                               "give the same secret file to all replicas",
-                               server->id, server->host);
-        }
-    }
-    return ERR_OK;
-}
-
 static enum err check_web_dir(struct config_loader *loader)
 {
     const char *path = loader->config->clients.web_dir;
@@ -443,7 +359,7 @@ enum err config_check(struct config_loader *loader)
     enum err (*const checks[])(struct config_loader * loader) = {
         check_servers, check_client_address, check_probe_address, check_peer_address,
         check_sizes,   check_sessions,       check_tree_bytes,    check_pools,
-        check_super,   check_web_dir,        check_secret,
+        check_super,   check_web_dir,        config_check_peers,
     };
     enum err err = ERR_OK;
 

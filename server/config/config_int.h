@@ -50,5 +50,6 @@ bool config_parse_number(const char *text, uint64_t *ret_number);
 
 /* Checks the rules that hold across keys, and reads the secret file. */
 enum err config_check(struct config_loader *loader);
+enum err config_check_peers(struct config_loader *loader);
 
 #endif

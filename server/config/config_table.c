@@ -23,6 +23,7 @@
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const full_names[] = {"refuse", "drop", NULL};
+static const char *const tls_names[] = {"off", "accept", "dial", "required", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
 
 static const struct config_row rows[] = {
@@ -64,7 +65,16 @@ static const struct config_row rows[] = {
     TEXT("peerListen", peers.listen, "", 0,
          "numeric address:port to listen for other replicas on, if not that of server.N"),
     TEXT("peerSecretFile", peers.secret_file, "", 0,
-         "file with the secret that all replicas share; needed beyond loopback"),
+         "file with the secret that all replicas share, and in a second line another secret that "
+         "is accepted as well"),
+    CHOICE("peerTls", peers.tls, "off", tls_names,
+           "TLS between replicas: off, then accept, dial and required, for a rolling change"),
+    TEXT("peerCertFile", peers.cert_file, "", 0,
+         "PEM file with the certificate of this replica, then its chain"),
+    TEXT("peerKeyFile", peers.key_file, "", 0,
+         "PEM file with the private key of peerCertFile, without a password"),
+    TEXT("peerCaFile", peers.ca_file, "", 0,
+         "PEM file with the CAs that sign the certificates of replicas"),
     NUMBER("tickTime", U32, zab.tick_ms, "1000", 10, 60000, "unit of initLimit and syncLimit, ms"),
     NUMBER("initLimit", U32, zab.init_limit, "10", 1, 10000,
            "ticks that a replica may take to synchronize with a new leader"),

@@ -143,6 +143,11 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     if (config->peers.port == 0) {
         return ERR_OK;
     }
+    struct keys *keys = NULL;
+
+    if (peer_keys_load(config, &config->peers.secrets, &keys, error)) {
+        return ERR_CONFIG;
+    }
     struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,
@@ -169,7 +174,9 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .listen_port = config->peers.port,
         .peers = peers,
         .peer_count = count,
-        .secret = slice_make(config->peers.secret, config->peers.secret_len),
+        .keys = keys,
+        .tls = (enum keys_mode)config->peers.tls,
+        .ensemble = config->process.environment,
         .queue_bytes_max = config->peers.queue_bytes_max,
         .shaking_max = config->peers.handshakes_max,
         .connect_timeout_ms = config->zab.tick_ms,
@@ -186,6 +193,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     enum err err = tcp_open(&server->core.loop, &options, &handler, &server->core.tcp);
 
     mem_free(peers);
+    keys_release(keys);
     if (err != ERR_OK) {
         (void)snprintf(
             error, SERVER_ERROR_MAX,

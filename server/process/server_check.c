@@ -1,6 +1,7 @@
 /*
- * Checks for errors that would make a start fail, before anything is written: ports, names and the
- * directory. Sockets are opened and closed again, because nothing can be served yet.
+ * Checks for errors that would make a start fail, before anything is written: ports, names, the
+ * directory, and the certificate for other replicas. Sockets are opened and closed again, because
+ * nothing can be served yet.
  */
 #include "server/process/server_int.h"
 #include "zab/tcp/resolve.h"
@@ -224,6 +225,15 @@ static enum err check_directory(const struct config *config, char error[SERVER_E
 
 _Static_assert((int)SERVER_ERROR_MAX >= (int)AUDIT_ERROR_MAX, "an error about auditFile fits");
 
+static enum err check_keys(const struct config *config, char error[SERVER_ERROR_MAX])
+{
+    struct keys *keys = NULL;
+    enum err err = peer_keys_load(config, &config->peers.secrets, &keys, error);
+
+    keys_release(keys);
+    return err;
+}
+
 enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX])
 {
     const char *audit = config->process.audit_file;
@@ -233,5 +243,6 @@ enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX])
     if (err == ERR_OK && audit[0] != '\0' && strcmp(audit, "-") != 0) {
         err = audit_file_check(audit, error);
     }
+    THEN(err, check_keys(config, error));
     return err;
 }

@@ -278,6 +278,10 @@ void core_step(struct server *server, struct zab_event *event); /* Steps at the 
 /* Opens the transport to the peers; does nothing for a single replica. Called between core_open and
  * core_start. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
+
+/* Makes the keys of these secrets and of the files that the configuration names. */
+enum err peer_keys_load(const struct config *config, const struct config_secrets *secrets,
+                        struct keys **ret_keys, char error[SERVER_ERROR_MAX]);
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 

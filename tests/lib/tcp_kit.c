@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
@@ -63,19 +64,50 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
 
 struct kit_node kit_nodes[3];
 
+bool kit_sealed(void)
+{
+    return getenv("ZABRA_TEST_PEER_TLS") != NULL; /* NOLINT(concurrency-mt-unsafe): one thread. */
+}
+
+static struct keys *load_keys(struct keys_options options, const char *secret,
+                              const char *next_secret)
+{
+    struct keys *keys = NULL;
+    char error[KEYS_ERROR_MAX] = "";
+
+    options.secret_count = 0;
+    if (secret && secret[0]) {
+        options.secrets[options.secret_count++] = slice_str(secret);
+    }
+    if (next_secret && next_secret[0]) {
+        options.secrets[options.secret_count++] = slice_str(next_secret);
+    }
+    if (keys_load(&options, &keys, error)) {
+        fail_msg("%s", error);
+    }
+    return keys;
+}
+
+struct keys *kit_keys(const char *secret, const char *next_secret)
+{
+    return load_keys((struct keys_options){.secret_count = 0}, secret, next_secret);
+}
+
 void kit_start(const struct kit_setup *setup, uint32_t id)
 {
     struct kit_node *node = &kit_nodes[id];
     uint32_t other = 3 - id;
     struct tcp_peer peer = {.id = other, .port = setup->port[other]};
     char advertise[32];
-    const char *secret = setup->secret[id] ? setup->secret[id] : "";
+    struct keys *keys = load_keys(setup->files[id], setup->secret[id], setup->next_secret[id]);
     struct tcp_options options = {.id = id == 2 && setup->claims ? setup->claims : id,
                                   .listen_host = setup->host ? setup->host : "127.0.0.1",
                                   .listen_port = setup->port[id],
                                   .peers = &peer,
                                   .peer_count = 1,
-                                  .secret = slice_str(secret),
+                                  .keys = keys,
+                                  .tls = setup->tls[id],
+                                  .ensemble = "kit",
                                   .queue_bytes_max =
                                       setup->queue_bytes_max ? setup->queue_bytes_max : 1 << 20,
                                   .connect_timeout_ms = 2000,
@@ -101,6 +133,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
     *node = (struct kit_node){.ups = 0};
     loop_init(&node->loop);
     assert_int_equal(tcp_open(&node->loop, &options, &handler, &node->tcp), ERR_OK);
+    keys_release(keys);
 }
 
 void kit_stop(uint32_t id)
@@ -168,6 +201,8 @@ static bool relay_move(int from, int to, bool damage)
         return false;
     }
     if (damage) {
+        kit_relay.seen |= kit_relay.wanted && memmem(bytes, (size_t)got, kit_relay.wanted,
+                                                     strlen(kit_relay.wanted)) != NULL;
         if (kit_relay.flip >= kit_relay.passed &&
             kit_relay.flip < kit_relay.passed + (uint64_t)got) {
             bytes[kit_relay.flip - kit_relay.passed] ^= 0x10;
@@ -209,6 +244,15 @@ static void relay_turn(const struct kit_setup *setup)
     }
 }
 
+void kit_relay_cut(const struct kit_setup *setup)
+{
+    assert_true(kit_relay.stopped && relay_move(kit_relay.in_fd, kit_relay.out_fd, true));
+    kit_turn(1, 1);
+    relay_hang_up();
+    kit_relay.stopped = false;
+    kit_run(setup);
+}
+
 void kit_relay_close(void)
 {
     relay_hang_up();
@@ -235,7 +279,13 @@ void kit_look_again(const struct kit_setup *setup, uint64_t end_ms, const char *
 
 struct kit_setup kit_make_setup(void)
 {
-    return (struct kit_setup){.port = {0, port_free(), port_free()}, .cluster = {0, 7, 7}};
+    struct kit_setup setup = {.port = {0, port_free(), port_free()}, .cluster = {0, 7, 7}};
+
+    for (int i = 1; i < 3 && kit_sealed(); i++) {
+        setup.secret[i] = "a secret for sealed connections";
+        setup.tls[i] = KEYS_REQUIRED;
+    }
+    return setup;
 }
 
 void kit_connect_both(const struct kit_setup *setup)

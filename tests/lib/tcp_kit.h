@@ -39,6 +39,9 @@ struct kit_setup {
     uint16_t via;     /* The port where 2 dials 1, if not directly. */
     const char *host;
     const char *secret[3];
+    const char *next_secret[3]; /* Second line of peerSecretFile. */
+    enum keys_mode tls[3];
+    struct keys_options files[3]; /* Names of the files of a certificate; no secrets. */
     uint8_t cluster[3];
     uint64_t history[3];
     uint64_t queue_bytes_max;
@@ -54,13 +57,22 @@ struct kit_relay {
     uint64_t passed; /* From 2 to 1. */
     uint64_t flip;   /* Offset of the byte to damage; UINT64_MAX: none. */
     bool stopped;
+    const char *wanted; /* A text to look for in what replica 2 sends; NULL: none. */
+    bool seen;          /* It was there, within one move. */
 };
 
 extern struct kit_node kit_nodes[3]; /* By id. */
 extern struct kit_relay kit_relay;
 
-/* Free ports, no secret, the same cluster. */
+/* Whether the tests run with sealed connections: ctest runs some files once more so, with the
+ * environment variable ZABRA_TEST_PEER_TLS. */
+bool kit_sealed(void);
+
+/* Free ports, the same cluster; no secret, or, if sealed, a secret and peerTls=required. */
 struct kit_setup kit_make_setup(void);
+
+/* Makes keys of one or two secrets (NULL or "": none). */
+struct keys *kit_keys(const char *secret, const char *next_secret);
 
 void kit_start(const struct kit_setup *setup, uint32_t id);
 void kit_stop(uint32_t id);
@@ -74,6 +86,10 @@ void kit_run(const struct kit_setup *setup);
 /* Puts the relay between the two: `step` bytes at a time, the byte at `flip` damaged. */
 void kit_relay_open(struct kit_setup *setup, size_t step, uint64_t flip);
 void kit_relay_close(void);
+
+/* Moves one step from 2 to 1, although the relay is stopped; then ends both connections and starts
+ * the relay again. */
+void kit_relay_cut(const struct kit_setup *setup);
 
 /* Queues a PING, or a FORWARD of `len` bytes, to the other. */
 void kit_send_round(uint32_t from, uint64_t round);

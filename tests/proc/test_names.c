@@ -121,7 +121,8 @@ static void configure(uint32_t index, const char *server, const char *more)
     if (server) {
         set_server(index, 1, server);
     }
-    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\n%s", secret_path, more);
+    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\npeerTls=required\n%s", secret_path,
+                   more);
     write_file(ensemble.replicas[index].config, O_APPEND, lines);
 }
 

@@ -224,7 +224,8 @@ TEST(addresses_unusable)
     (void)snprintf(lines, sizeof(lines), "server.1=localhost:%u\n", ensemble.replicas[0].peer_port);
     expect_config_refused(lines, "server.1", "in use on localhost");
     close(peer);
-    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\nserver.1=192.0.2.1:%u\n", path,
+    (void)snprintf(lines, sizeof(lines),
+                   "peerSecretFile=%s\npeerTls=required\nserver.1=192.0.2.1:%u\n", path,
                    ensemble.replicas[0].peer_port);
     expect_config_refused(lines, "server.1", "cannot listen on 192.0.2.1");
     (void)snprintf(lines, sizeof(lines), "server.1=127.0.0.1:%u\n",

@@ -118,12 +118,15 @@ static inline void start_with(enum slot slot, uint64_t start, const char *secret
     }
     (void)snprintf(advertise, sizeof(advertise), "process-%d:9998", (int)slot);
 
+    struct keys *keys = kit_keys(secret, NULL);
+
     struct tcp_options options = {.id = process->id,
                                   .listen_host = "127.0.0.1",
                                   .listen_port = listens[slot] ? ports[process->id] : 0,
                                   .peers = peers,
                                   .peer_count = count,
-                                  .secret = slice_str(secret),
+                                  .keys = keys,
+                                  .tls = kit_sealed() ? KEYS_REQUIRED : KEYS_OFF,
                                   .queue_bytes_max = 1 << 20,
                                   .connect_timeout_ms = 2000,
                                   .retry_min_ms = 5,
@@ -143,6 +146,7 @@ static inline void start_with(enum slot slot, uint64_t start, const char *secret
 
     loop_init(&process->loop);
     assert_int_equal(tcp_open(&process->loop, &options, &handler, &process->tcp), ERR_OK);
+    keys_release(keys);
 }
 
 static inline void start(enum slot slot, uint64_t start)

@@ -344,15 +344,17 @@ static enum err load_with_secret(const char *secret, mode_t mode)
 
     write_file(secret_path, secret, mode);
     (void)snprintf(text, sizeof(text),
-                   "id=1\ndataDir=/d\npeerSecretFile=%s\nserver.1=a.example:1\n", secret_path);
+                   "id=1\ndataDir=/d\npeerSecretFile=%s\nserver.1=a.example:1\npeerTls=required\n",
+                   secret_path);
     return load_text(text);
 }
 
 TEST(secret, make_dir, remove_dir)
 {
     assert_int_equal(load_with_secret("0123456789abcdef\r\n", 0600), ERR_OK);
-    assert_int_equal(config.peers.secret_len, 16);
-    assert_memory_equal(config.peers.secret, "0123456789abcdef", 16);
+    assert_int_equal(config.peers.secrets.count, 1);
+    assert_int_equal(config.peers.secrets.items[0].len, 16);
+    assert_memory_equal(config.peers.secrets.items[0].bytes, "0123456789abcdef", 16);
     assert_int_equal(load_with_secret("0123456789abcdef", 0644), ERR_CONFIG);
     assert_non_null(strstr(report.error, "chmod 600"));
     assert_int_equal(load_with_secret("0123456789abcde\n", 0600), ERR_CONFIG);
@@ -361,6 +363,50 @@ TEST(secret, make_dir, remove_dir)
     assert_refused("id=1\ndataDir=/d\npeerSecretFile=/nonexistent\n", "peerSecretFile",
                    "cannot be read");
     assert_refused("id=1\ndataDir=/d\npeerSecretFile=/tmp\n", "peerSecretFile", "regular");
+}
+
+/* During a rotation the file has two lines. */
+TEST(two_secrets, make_dir, remove_dir)
+{
+    assert_int_equal(load_with_secret("0123456789abcdef\n\nfedcba9876543210xyz\n", 0600), ERR_OK);
+    assert_int_equal(config.peers.secrets.count, 2);
+    assert_int_equal(config.peers.secrets.items[1].len, 19);
+    assert_memory_equal(config.peers.secrets.items[1].bytes, "fedcba9876543210xyz", 19);
+    assert_int_equal(load_with_secret("0123456789abcdef\nshort\n", 0600), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "in each line"));
+    assert_int_equal(
+        load_with_secret("0123456789abcdef\n1123456789abcdef\n2123456789abcdef\n", 0600),
+        ERR_CONFIG);
+    assert_non_null(strstr(report.error, "more than two lines"));
+    assert_int_equal(load_with_secret("\r\n\n", 0600), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "is empty"));
+}
+
+TEST(tls_between_replicas, make_dir, remove_dir)
+{
+    char text[512];
+    static const char base[] = "id=1\ndataDir=/d\nserver.1=localhost:1\n";
+
+    assert_refused("id=1\ndataDir=/d\npeerTls=accept\n", "peerTls: accept", "peerSecretFile");
+    assert_refused("id=1\ndataDir=/d\npeerTls=on\n", "peerTls", "required");
+    assert_refused("id=1\ndataDir=/d\npeerCertFile=/c\n", "peerKeyFile: missing", "peerCertFile");
+    assert_refused("id=1\ndataDir=/d\npeerCaFile=/c\n", "peerCertFile: missing", "peerCaFile");
+    (void)snprintf(text, sizeof(text),
+                   "%speerTls=required\npeerCertFile=/c\npeerKeyFile=/k\npeerCaFile=/a\n", base);
+    assert_int_equal(load_text(text), ERR_OK);
+    assert_int_equal(config.peers.tls, KEYS_REQUIRED);
+    write_file(secret_path, "0123456789abcdef", 0600);
+    for (enum keys_mode mode = KEYS_OFF; mode < KEYS_REQUIRED; mode++) {
+        (void)snprintf(text, sizeof(text),
+                       "id=1\ndataDir=/d\nserver.1=a.example:1\npeerSecretFile=%s\npeerTls=%s\n",
+                       secret_path, keys_mode_name(mode));
+        assert_refused(text, "beyond loopback", "insecure=true");
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "insecure=true\n");
+        assert_int_equal(load_text(text), ERR_OK);
+    }
+    assert_refused("id=1\ndataDir=/d\nserver.1=a.example:1\npeerTls=dial\ninsecure=true\n"
+                   "peerCertFile=/c\npeerKeyFile=/k\npeerCaFile=/a\n",
+                   "peerSecretFile: missing", "server.1");
 }
 
 TEST(missing_file, make_dir, remove_dir)

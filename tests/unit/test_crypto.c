@@ -57,6 +57,27 @@ TEST(hmac)
                         "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
+/* RFC 5869, case 1: the first 32 of its 42 bytes. */
+TEST(hkdf)
+{
+    uint8_t out[CRYPTO_SHA256_LEN];
+    uint8_t secret[22];
+    uint8_t salt[13];
+    uint8_t info[10];
+
+    memset(secret, 0x0b, sizeof(secret));
+    for (size_t i = 0; i < sizeof(salt); i++) {
+        salt[i] = (uint8_t)i;
+    }
+    for (size_t i = 0; i < sizeof(info); i++) {
+        info[i] = (uint8_t)(0xf0 + i);
+    }
+    crypto_hkdf_sha256(slice_make(secret, sizeof(secret)), slice_make(salt, sizeof(salt)),
+                       slice_make(info, sizeof(info)), out);
+    assert_string_equal(to_hex(out, sizeof(out)),
+                        "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf");
+}
+
 TEST(equal)
 {
     assert_true(crypto_equal(slice_str("abc"), slice_str("abc")));

@@ -51,6 +51,7 @@ TEST(port_in_use)
     struct tcp_options options = {.id = 3,
                                   .listen_host = "127.0.0.1",
                                   .listen_port = setup.port[1],
+                                  .keys = kit_keys(NULL, NULL),
                                   .retry_min_ms = 1,
                                   .retry_max_ms = 1};
     struct tcp_handler handler = {.ctx = NULL};
@@ -62,6 +63,7 @@ TEST(port_in_use)
     options.listen_port = setup.port[2];
     assert_int_equal(tcp_open(&kit_nodes[1].loop, &options, &handler, &tcp), ERR_CONFIG);
     assert_null(tcp);
+    keys_release(options.keys);
     kit_stop(1);
 }
 
@@ -188,14 +190,35 @@ TEST(one_byte_at_a_time, kit_setup, set_up, stop_both)
     kit_relay_close();
 }
 
+/* Returns how many bytes replica 2 sends before replica 1 knows that it is replica 2. */
+static uint64_t length_of_handshake(void)
+{
+    struct kit_setup setup = kit_make_setup();
+    uint64_t len = 0;
+
+    kit_relay_open(&setup, KIT_RELAY_BYTES, UINT64_MAX);
+    kit_start(&setup, 1);
+    kit_start(&setup, 2);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
+    len = kit_relay.passed;
+    kit_relay_close();
+    kit_stop_both();
+    return len;
+}
+
 /* Whichever byte is damaged, in the handshake or after it: the damaged connection delivers no
  * further message, and the next connection works. */
 TEST(each_byte_damaged)
 {
-    const uint64_t identity = 43 + 8 + 8 + 4; /* Plus history, start and an empty refusal. */
-    const uint64_t handshake = GREETING_LEN + HELLO_LEN_LEN + identity + CRYPTO_SHA256_LEN;
-    const uint64_t seen = FRAME_HEADER_LEN + 4 + 8 + 1 + 4 + 4 + 12; /* The first frame. */
-    const uint64_t total = handshake + seen + FRAME_HEADER_LEN + 24;
+    const uint64_t identity = 43 + 8 + 8 + 4 + 1; /* Plus history, start, no refusal and peerTls. */
+    const uint64_t record = kit_sealed() ? 5 + 1 + 16 : 0; /* What TLS adds to each. */
+    const uint64_t handshake = length_of_handshake();
+    const uint64_t seen = record + FRAME_HEADER_LEN + 4 + 8 + 1 + 4 + 4 + 12; /* The first frame. */
+    const uint64_t total = handshake + seen + record + FRAME_HEADER_LEN + 24;
+
+    if (!kit_sealed()) {
+        assert_int_equal(handshake, GREETING_LEN + HELLO_LEN_LEN + identity + CRYPTO_SHA256_LEN);
+    }
 
     for (uint64_t flip = 0; flip < total; flip += 3) {
         struct kit_setup setup = kit_make_setup();
@@ -207,6 +230,10 @@ TEST(each_byte_damaged)
         if (flip >= handshake) {
             if (flip >= handshake + seen) {
                 kit_send_round(2, 0);
+            }
+            if (kit_sealed()) {
+                /* If the length of a record has grown, the receiver waits for more bytes. */
+                kit_send_forward(2, flip >= handshake + seen, 8 << 10);
             }
             KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
             assert_int_equal(kit_nodes[1].messages, 0);

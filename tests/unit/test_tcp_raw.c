@@ -1,92 +1,62 @@
 /* The transport against a peer that the test drives by hand: garbage, silence and wrong frames. */
 #include "base/wire.h"
-#include "tests/lib/tcp_kit.h"
+#include "tests/lib/tcp_raw.h"
 #include "zab/tcp/frame.h"
-
-#include <errno.h>
-#include <unistd.h>
-
-static int dial_raw(const struct kit_setup *setup)
-{
-    struct sockaddr_in addr = kit_loopback(setup->port[1]);
-    int fd = loop_connect((struct sockaddr *)&addr, sizeof(addr));
-
-    assert_true(fd >= 0);
-    KIT_RUN_UNTIL(setup, loop_connect_result(fd) == 0);
-    return fd;
-}
-
-static void read_raw(const struct kit_setup *setup, int fd, uint8_t *to, size_t len)
-{
-    size_t got = 0;
-
-    while (got < len) {
-        ssize_t some = 0;
-
-        KIT_RUN_UNTIL(setup, (some = read(fd, to + got, len - got)) >= 0);
-        assert_true(some > 0);
-        got += (size_t)some;
-    }
-}
-
-static bool ended(int fd)
-{
-    uint8_t byte;
-    ssize_t got = read(fd, &byte, 1);
-
-    return got == 0 || (got < 0 && errno != EAGAIN);
-}
 
 TEST(garbage)
 {
     struct kit_setup setup = kit_make_setup();
     uint8_t garbage[GREETING_LEN * 2];
-    int silent = -1;
 
     memset(garbage, 'G', sizeof(garbage));
     kit_start(&setup, 1);
 
-    int fd = dial_raw(&setup);
+    struct raw raw = raw_dial_1(&setup);
 
-    assert_int_equal(write(fd, garbage, sizeof(garbage)), sizeof(garbage));
-    KIT_RUN_UNTIL(&setup, ended(fd));
-    close(fd);
+    raw_write(&raw, garbage, sizeof(garbage));
+    KIT_RUN_UNTIL(&setup, raw_ended(&raw));
+    raw_end(&raw);
     assert_int_equal(kit_nodes[1].refusals, 1);
-    silent = dial_raw(&setup); /* Sends nothing and is dropped in time. */
-    KIT_RUN_UNTIL(&setup, ended(silent));
-    close(silent);
+
+    struct raw silent = raw_dial_1(&setup); /* Sends nothing and is dropped in time. */
+
+    KIT_RUN_UNTIL(&setup, raw_ended(&silent));
+    raw_end(&silent);
     kit_start(&setup, 2);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
     kit_stop_both();
 }
 
 /* Becomes replica 2 by hand; returns the connection's nonce. */
-static uint64_t shake_raw(const struct kit_setup *setup, int fd, uint16_t version)
+static uint64_t shake_raw(const struct kit_setup *setup, struct raw *raw, uint16_t version)
 {
     struct greeting greeting = {.version = version, .from = 2, .to = 1};
     struct hello hello = {.incarnation = 5, .cluster = {7}, .start = 5};
-    struct hello_transcript transcript;
-    struct slice none = slice_make(NULL, 0);
+    struct hello_transcript transcript = {.sealed = raw->seal != NULL};
+    struct slice secret = slice_str(setup->secret[1] ? setup->secret[1] : "");
     uint8_t answer[HELLO_WIRE_MAX];
     struct buf out;
 
+    if (raw->seal) {
+        seal_channel(raw->seal, transcript.channel);
+    }
     greeting_encode(&greeting, transcript.dialer);
-    assert_int_equal(write(fd, transcript.dialer, GREETING_LEN), GREETING_LEN);
-    read_raw(setup, fd, transcript.acceptor, GREETING_LEN);
+    raw_write(raw, transcript.dialer, GREETING_LEN);
+    raw_read(setup, raw, transcript.acceptor, GREETING_LEN);
     buf_init(&out, HELLO_WIRE_MAX);
-    hello_encode(&hello, &transcript, none, true, &out);
-    assert_int_equal(write(fd, out.data, out.len), (ssize_t)out.len);
+    hello_encode(&hello, &transcript, secret, true, &out);
+    raw_write(raw, out.data, out.len);
     buf_release(&out);
 
     size_t len = HELLO_LEN_LEN;
 
-    read_raw(setup, fd, answer, len);
+    raw_read(setup, raw, answer, len);
     len += wire_load_u32(answer) + CRYPTO_SHA256_LEN;
-    read_raw(setup, fd, answer + HELLO_LEN_LEN, len - HELLO_LEN_LEN);
-    assert_int_equal(hello_decode(slice_make(answer, len), &transcript, none, false, &hello, &len),
-                     ERR_OK);
+    raw_read(setup, raw, answer + HELLO_LEN_LEN, len - HELLO_LEN_LEN);
+    assert_int_equal(
+        hello_decode(slice_make(answer, len), &transcript, secret, false, &hello, &len), ERR_OK);
     assert_int_equal(hello.incarnation, 101);
-    return hello_connection_nonce(&transcript, none);
+    return hello_connection_nonce(&transcript, secret);
 }
 
 /* Sends one header and expects the connection to end for that reason. */
@@ -97,19 +67,19 @@ static void expect_drop(const struct frame_header *change, const char *why)
 
     kit_start(&setup, 1);
 
-    int fd = dial_raw(&setup);
+    struct raw raw = raw_dial_1(&setup);
     struct frame_header header = *change;
 
-    header.nonce += shake_raw(&setup, fd, PROTOCOL_VERSION);
+    header.nonce += shake_raw(&setup, &raw, PROTOCOL_VERSION);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
     frame_encode(&header, 0, bytes);
-    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    raw_write(&raw, bytes, sizeof(bytes));
     KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
     if (!strstr(kit_nodes[1].why, why)) {
         fail_msg("\"%s\" is not about \"%s\"", kit_nodes[1].why, why);
     }
-    KIT_RUN_UNTIL(&setup, ended(fd));
-    close(fd);
+    KIT_RUN_UNTIL(&setup, raw_ended(&raw));
+    raw_end(&raw);
     kit_stop(1);
 }
 
@@ -153,14 +123,14 @@ TEST(hello_too_long)
 
     kit_start(&setup, 1);
 
-    int fd = dial_raw(&setup);
+    struct raw raw = raw_dial_1(&setup);
 
     greeting_encode(&greeting, bytes);
     wire_store_u32(bytes + GREETING_LEN, UINT32_MAX);
-    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    raw_write(&raw, bytes, sizeof(bytes));
     KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "malformed"));
-    close(fd);
+    raw_end(&raw);
     kit_stop(1);
 }
 
@@ -175,20 +145,20 @@ static void expect_refusal(uint16_t version, const char *why)
 
     kit_start(&setup, 1);
 
-    int fd = dial_raw(&setup);
+    struct raw raw = raw_dial_1(&setup);
 
     greeting_encode(&greeting, bytes);
-    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    raw_write(&raw, bytes, sizeof(bytes));
     KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
     if (!strstr(kit_nodes[1].why, why)) {
         fail_msg("\"%s\" is not about \"%s\"", kit_nodes[1].why, why);
     }
     /* The other side learns the version of this one, so that it can report the mismatch as well. */
-    read_raw(&setup, fd, bytes, sizeof(bytes));
+    raw_read(&setup, &raw, bytes, sizeof(bytes));
     assert_int_equal(greeting_decode(bytes, &answer), ERR_OK);
     assert_int_equal(answer.version, PROTOCOL_VERSION);
-    KIT_RUN_UNTIL(&setup, ended(fd));
-    close(fd);
+    KIT_RUN_UNTIL(&setup, raw_ended(&raw));
+    raw_end(&raw);
     kit_stop(1);
 }
 
@@ -198,15 +168,16 @@ TEST(other_versions)
     expect_refusal(PROTOCOL_VERSION + 2, "version 8 of the protocol");
 }
 
-static void send_raw(int fd, struct frame_header *header, uint32_t number, struct slice payload)
+static void send_raw(struct raw *raw, struct frame_header *header, uint32_t number,
+                     struct slice payload)
 {
     uint8_t bytes[FRAME_HEADER_LEN];
 
     header->len = (uint32_t)payload.len;
     header->payload_crc = frame_payload_crc(payload, number);
     frame_encode(header, number, bytes);
-    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
-    assert_int_equal(write(fd, payload.data, payload.len), (ssize_t)payload.len);
+    raw_write(raw, bytes, sizeof(bytes));
+    raw_write(raw, payload.data, payload.len);
 }
 
 /* A peer that is one version ahead: unknown types are skipped and counted, and so is what follows
@@ -222,22 +193,22 @@ TEST(a_peer_one_version_ahead_works)
 
     kit_start(&setup, 1);
 
-    int fd = dial_raw(&setup);
+    struct raw raw = raw_dial_1(&setup);
 
-    header.nonce = shake_raw(&setup, fd, PROTOCOL_VERSION + 1);
+    header.nonce = shake_raw(&setup, &raw, PROTOCOL_VERSION + 1);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
-    send_raw(fd, &header, 0, slice_str("unknown type"));
+    send_raw(&raw, &header, 0, slice_str("unknown type"));
     buf_init(&payload, 1024);
     zab_msg_encode(&ping, &payload);
     buf_append_str(&payload, "a new field");
     header.type = ZAB_PING;
-    send_raw(fd, &header, 1, buf_slice(&payload));
+    send_raw(&raw, &header, 1, buf_slice(&payload));
     KIT_RUN_UNTIL(&setup, kit_nodes[1].messages == 1);
     tcp_figures(kit_nodes[1].tcp, &figures);
     assert_int_equal(figures.skipped, 1);
     assert_int_equal(kit_nodes[1].downs, 0);
     buf_release(&payload);
-    close(fd);
+    raw_end(&raw);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
     kit_stop(1);
 }

@@ -70,6 +70,7 @@ struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
     conn->tcp = tcp;
     conn->dialed = dialed;
     conn->watch = (struct loop_watch){.fd = take_fd, .ctx = conn};
+    conn->keys = keys_share(tcp->options.keys);
     list_init(&conn->node);
     list_init(&conn->out);
     buf_init(&conn->in, INPUT_BYTES_MAX);
@@ -77,10 +78,22 @@ struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
     return conn;
 }
 
+/* Sends the alert that names why TLS has failed, if there is one, so that the peer can report it.
+ * The socket need not take it. */
+static void send_alert(const struct conn *conn)
+{
+    struct slice bytes = conn->seal ? seal_pending(conn->seal) : slice_make(NULL, 0);
+
+    if (bytes.len > 0) {
+        (void)send(conn->watch.fd, bytes.data, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
 void conn_close(struct conn *conn)
 {
     ASSERT(conn->state != CONN_CLOSED);
 
+    send_alert(conn);
     loop_remove(conn->tcp->loop, &conn->watch);
     close(conn->watch.fd);
     conn->watch.fd = -1;
@@ -98,6 +111,8 @@ void conn_free(struct conn *conn)
         free_chunk(first_chunk(conn));
     }
     buf_release(&conn->in);
+    seal_close(conn->seal);
+    keys_release(conn->keys);
     mem_free(conn);
 }
 
@@ -154,32 +169,85 @@ static void consume(struct conn *conn, size_t len)
     }
 }
 
+/* Notes the result of a call that gives bytes to the socket; returns how many it took. */
+static enum err note_sent(struct conn *conn, ssize_t sent, size_t *ret_sent)
+{
+    *ret_sent = sent > 0 ? (size_t)sent : 0;
+    conn->tcp->bytes_out += *ret_sent;
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+        return ERR_IO;
+    }
+    conn->blocked = sent < 0 && errno == EAGAIN;
+    return ERR_OK;
+}
+
+static enum err write_plain(struct conn *conn)
+{
+    enum err err = ERR_OK;
+
+    while (!err && conn->queued > 0 && !conn->blocked) {
+        struct iovec vectors[GATHER_MAX];
+        struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)gather(conn, vectors)};
+        size_t sent = 0;
+
+        err = note_sent(conn, sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL), &sent);
+        consume(conn, sent);
+    }
+    return err;
+}
+
+/* Seals the next queued bytes. */
+static enum err seal_next(struct conn *conn)
+{
+    struct chunk *chunk = first_chunk(conn);
+    size_t taken = seal_write(
+        conn->seal, slice_make(chunk->bytes.data + chunk->sent, chunk->bytes.len - chunk->sent));
+
+    consume(conn, taken);
+    return taken > 0 ? ERR_OK : ERR_FORMAT;
+}
+
+/* Bytes are sealed only when the socket has taken those before: so `queued` stays true but for one
+ * step of SEAL_AHEAD_MAX. */
+static enum err write_sealed(struct conn *conn)
+{
+    enum err err = ERR_OK;
+
+    while (!err && !conn->blocked) {
+        struct slice bytes = seal_pending(conn->seal);
+        size_t sent = 0;
+
+        if (bytes.len > 0) {
+            err = note_sent(conn, send(conn->watch.fd, bytes.data, bytes.len, MSG_NOSIGNAL), &sent);
+            seal_sent(conn->seal, sent);
+        } else if (conn->queued > 0) {
+            err = seal_next(conn);
+        } else {
+            break;
+        }
+    }
+    return err;
+}
+
 enum err conn_write(struct conn *conn)
 {
     ASSERT(conn->state != CONN_CLOSED);
 
     conn->blocked = false;
-    while (conn->queued > 0 && !conn->blocked) {
-        struct iovec vectors[GATHER_MAX];
-        struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)gather(conn, vectors)};
-        ssize_t sent = sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL);
 
-        if (sent >= 0) {
-            conn->tcp->bytes_out += (uint64_t)sent;
-            consume(conn, (size_t)sent);
-        } else if (errno == EAGAIN) {
-            conn->blocked = true;
-        } else if (errno != EINTR) {
-            return ERR_IO;
-        }
+    enum err err = conn->seal ? write_sealed(conn) : write_plain(conn);
+
+    if (err == ERR_OK) {
+        loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
     }
-    loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
-    return ERR_OK;
+    return err;
 }
 
-const char *conn_error(void)
+const char *conn_error(const struct conn *conn, enum err err)
 {
-    const char *text = strerrordesc_np(errno);
+    const char *text = err == ERR_FORMAT && conn->seal ? seal_why(conn->seal)
+                       : err == ERR_CLOSED             ? "the peer closed the connection"
+                                                       : strerrordesc_np(errno);
 
     return text ? text : "unknown error";
 }
@@ -194,23 +262,13 @@ static void compact(struct conn *conn)
     }
 }
 
-enum err conn_read(struct conn *conn, size_t want)
+/* Reads once from the socket; returns how many bytes came. */
+static enum err receive(struct conn *conn, uint8_t *to, size_t len, size_t *ret_got)
 {
-    ASSERT(conn->state != CONN_CLOSED);
-    ASSERT(want <= INPUT_BYTES_MAX / 2);
-
-    size_t len = max_u64(want, READ_BYTES);
-
-    compact(conn);
-
-    uint8_t *to = buf_reserve(&conn->in, len);
-
-    ASSERT(to);
-
     ssize_t got = recv(conn->watch.fd, to, len, 0);
 
+    *ret_got = got > 0 ? (size_t)got : 0;
     if (got > 0) {
-        conn->in.len += (size_t)got;
         conn->tcp->bytes_in += (uint64_t)got;
         conn->read_ms = os_now_ms();
         return ERR_OK;
@@ -219,6 +277,84 @@ enum err conn_read(struct conn *conn, size_t want)
         return ERR_CLOSED;
     }
     return errno == EAGAIN || errno == EINTR ? ERR_BUSY : ERR_IO;
+}
+
+/* Reads sealed bytes. Until the handshake of TLS is done, nothing becomes plain. */
+static enum err read_sealed(struct conn *conn)
+{
+    struct tcp *tcp = conn->tcp;
+    size_t got = 0;
+
+    if (!tcp->sealed) {
+        tcp->sealed = mem_alloc(READ_BYTES);
+    }
+
+    enum err err = receive(conn, tcp->sealed, READ_BYTES, &got);
+
+    if (err == ERR_OK) {
+        err = seal_put(conn->seal, slice_make(tcp->sealed, got));
+    }
+    if (err == ERR_OK && conn->state != CONN_SEALING) {
+        err = seal_read(conn->seal, &conn->in);
+    }
+    return err;
+}
+
+enum err conn_read(struct conn *conn, size_t want)
+{
+    ASSERT(conn->state != CONN_CLOSED);
+    ASSERT(want <= INPUT_BYTES_MAX / 2);
+
+    size_t len = max_u64(want, READ_BYTES);
+    size_t got = 0;
+
+    compact(conn);
+    if (conn->seal) {
+        return read_sealed(conn);
+    }
+
+    uint8_t *to = buf_reserve(&conn->in, len);
+
+    ASSERT(to);
+
+    enum err err = receive(conn, to, len, &got);
+
+    conn->in.len += got;
+    return err;
+}
+
+/* ---- TLS. ---- */
+
+enum err conn_seal(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_SEALING && !conn->seal);
+
+    struct seal_options options = {
+        .keys = conn->keys, .from = conn->tcp->options.id, .to = conn->dialed ? conn->peer : 0};
+    struct slice input = conn_input(conn);
+
+    conn->seal = seal_open(&options);
+    conn->in_used += input.len;
+    return input.len > 0 ? seal_put(conn->seal, input) : ERR_OK;
+}
+
+enum err conn_shake(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_SEALING);
+
+    enum err err = seal_shake(conn->seal);
+
+    if (err == ERR_FORMAT) {
+        return err; /* The close sends the alert. */
+    }
+    if (conn_write(conn)) {
+        return ERR_IO;
+    }
+    if (err == ERR_OK) {
+        compact(conn);
+        err = seal_read(conn->seal, &conn->in);
+    }
+    return err;
 }
 
 /* ---- Frames out. ---- */

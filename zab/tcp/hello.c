@@ -2,10 +2,11 @@
 
 #include "base/check.h"
 #include "base/wire.h"
+#include "zab/tcp/keys.h"
 
 enum {
     MAGIC = 0x4852425a, /* "ZBRH" */
-    TRANSCRIPT_MAX = 8 + 2 * GREETING_LEN + HELLO_PAYLOAD_MAX,
+    TRANSCRIPT_MAX = 16 + 2 * GREETING_LEN + CRYPTO_SHA256_LEN + HELLO_PAYLOAD_MAX,
     AT_FROM = 8,
     AT_TO = 12,
     AT_NONCE = 16,
@@ -18,6 +19,9 @@ static const struct wire_field identity_fields[] = {
     IDENTITY(TEXT, advertise),  IDENTITY(INT, history), IDENTITY(INT, start),
     IDENTITY(TEXT, refusal),    {.form = WIRE_END},
 };
+
+/* Members that a release without them leaves out. */
+static const struct wire_field later_fields[] = {IDENTITY(INT, tls), {.form = WIRE_END}};
 
 _Static_assert(AT_NONCE + GREETING_NONCE_LEN == GREETING_LEN, "the nonce ends the greeting");
 
@@ -57,6 +61,10 @@ static void prove(const char *role, const struct hello_transcript *transcript,
     buf_append_str(&text, role);
     buf_append(&text, transcript->dialer, GREETING_LEN);
     buf_append(&text, transcript->acceptor, GREETING_LEN);
+    if (transcript->sealed) {
+        buf_append_str(&text, "sealed:");
+        buf_append(&text, transcript->channel, sizeof(transcript->channel));
+    }
     buf_append_slice(&text, identity);
     ASSERT(!text.overflow);
     crypto_hmac_sha256(secret, buf_slice(&text), out);
@@ -79,6 +87,7 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
 
     buf_init(&identity, HELLO_PAYLOAD_MAX);
     wire_put_fields(&identity, identity_fields, hello);
+    wire_put_fields(&identity, later_fields, hello);
     ASSERT(!identity.overflow);
 
     prove(role_of(by_dialer), transcript, buf_slice(&identity), secret, proof);
@@ -118,6 +127,11 @@ enum err hello_decode(struct slice in, const struct hello_transcript *transcript
     /* A later version may have added members at the end. */
     wire_reader_init(&reader, identity);
     wire_get_fields(&reader, identity_fields, ret_hello);
+    ret_hello->tls = 0;
+    if (!wire_reader_done(&reader)) {
+        wire_get_fields(&reader, later_fields, ret_hello);
+        ret_hello->tls = ret_hello->tls <= KEYS_REQUIRED + 1 ? ret_hello->tls : 0;
+    }
     return wire_reader_ok(&reader) && ret_hello->start != 0 ? ERR_OK : ERR_FORMAT;
 }
 

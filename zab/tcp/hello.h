@@ -6,9 +6,10 @@
  *   dialer   -> HELLO(length, identity, proof)            the acceptor checks the proof first
  *   acceptor -> HELLO(length, identity, proof)
  *
- * A proof is HMAC-SHA256 with the shared secret over the role, both greetings and the identity: it
- * is valid for one connection and one direction only. The dialer proves first, so that a caller
- * without the secret gets no proof with which it could test guessed secrets.
+ * A proof is HMAC-SHA256 with the shared secret over the role, both greetings, the value that TLS
+ * exports and the identity: it is valid for one connection and one direction only. The dialer
+ * proves first, so that a caller without the secret gets no proof with which it could test guessed
+ * secrets.
  */
 #ifndef ZAB_TCP_HELLO_H
 #define ZAB_TCP_HELLO_H
@@ -43,12 +44,16 @@ struct hello {
     uint64_t start;   /* Start number of the process: see tcp_options. */
     char advertise[HELLO_ADVERTISE_MAX + 1];
     char refusal[HELLO_REFUSAL_MAX + 1]; /* Why the acceptor hangs up next; "": it does not. */
+    uint8_t tls; /* The sender's peerTls: enum keys_mode plus 1; 0: its release has no TLS. */
 };
 
-/* Both greetings; both proofs cover them. */
+/* What both proofs cover: both greetings, and of a sealed connection the value that TLS exports, so
+ * that a proof is valid only inside this one sealed connection. */
 struct hello_transcript {
     uint8_t dialer[GREETING_LEN];
     uint8_t acceptor[GREETING_LEN];
+    bool sealed;
+    uint8_t channel[CRYPTO_SHA256_LEN]; /* Only if `sealed`. */
 };
 
 void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN]);

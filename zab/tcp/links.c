@@ -131,7 +131,8 @@ void tcp_doom_all(struct tcp *tcp, const char *why)
 
 bool tcp_refuse(struct conn *conn, const char *format, ...)
 {
-    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO);
+    ASSERT(conn->state == CONN_SEALING || conn->state == CONN_GREETING ||
+           conn->state == CONN_HELLO);
 
     struct tcp *tcp = conn->tcp;
     struct link *link = conn->peer ? tcp_link(tcp, conn->peer) : NULL;

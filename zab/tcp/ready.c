@@ -22,13 +22,21 @@ static void take_connected(struct conn *conn)
 
 /* Ends a connection that has failed. A peer that refuses this replica reports that in its own log
  * only, and hangs up before or after its greeting. So repeated hang-ups in the handshake count as a
- * refusal. A peer whose process ends hangs up too, but not again and again. */
-static void lose(struct conn *conn, const char *why)
+ * refusal. A peer whose process ends hangs up too, but not again and again. If TLS has failed, the
+ * alert of the peer is its refusal. */
+static void lose(struct conn *conn, enum err err)
 {
-    bool begun = conn->state == CONN_GREETING || conn->state == CONN_HELLO;
+    bool begun =
+        conn->state == CONN_SEALING || conn->state == CONN_GREETING || conn->state == CONN_HELLO;
     struct link *link = conn->dialed && begun ? tcp_link(conn->tcp, conn->peer) : NULL;
+    const char *why = conn_error(conn, err);
 
-    if (link && ++link->hang_ups >= HANG_UPS_MAX) {
+    if (err == ERR_FORMAT) {
+        conn->tcp->unsealed++;
+    }
+    if (err == ERR_FORMAT && begun) {
+        (void)tcp_refuse(conn, "%s", why);
+    } else if (link && ++link->hang_ups >= HANG_UPS_MAX) {
         (void)tcp_refuse(
             conn,
             "the peer closes the connection during the handshake: the log of the peer has the "
@@ -40,12 +48,16 @@ static void lose(struct conn *conn, const char *why)
 
 static void take_input(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO || conn->state == CONN_UP);
+    ASSERT(conn->state == CONN_SEALING || conn->state == CONN_GREETING ||
+           conn->state == CONN_HELLO || conn->state == CONN_UP);
 
     enum err err = conn_read(conn, conn->want);
 
-    if (err == ERR_CLOSED || err == ERR_IO) {
-        lose(conn, err == ERR_CLOSED ? "the peer closed the connection" : conn_error());
+    if (err == ERR_OK && conn->state == CONN_SEALING) {
+        err = shake_seal(conn);
+    }
+    if (err == ERR_CLOSED || err == ERR_IO || err == ERR_FORMAT) {
+        lose(conn, err);
         return;
     }
     if (err == ERR_OK && conn->state != CONN_UP && shake_input(conn)) {
@@ -67,8 +79,10 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     } else if (conn->state == CONN_CLAIM) {
         tcp_drop(conn, "the peer closed the connection"); /* A claim waits for no other event. */
     } else {
-        if ((ready & LOOP_WRITE) && conn_write(conn)) {
-            tcp_drop(conn, conn_error());
+        enum err err = (ready & LOOP_WRITE) ? conn_write(conn) : ERR_OK;
+
+        if (err) {
+            tcp_drop(conn, conn_error(conn, err));
         }
         if ((ready & (LOOP_READ | LOOP_HANGUP)) && conn->state != CONN_CLOSED) {
             take_input(conn);
@@ -89,7 +103,7 @@ struct conn *tcp_start(struct tcp *tcp, const struct link *link, int take_fd)
     struct conn *conn = conn_new(tcp, take_fd, dialed);
 
     conn->peer = link ? link->peer.id : 0;
-    conn->state = dialed ? CONN_CONNECTING : CONN_GREETING;
+    conn->state = dialed ? CONN_CONNECTING : CONN_SEALING;
     conn->deadline_ms = os_now_ms() + tcp->options.connect_timeout_ms;
     conn->watch.on_ready = on_conn_ready;
     conn->watch.interest = dialed ? LOOP_WRITE : LOOP_READ;

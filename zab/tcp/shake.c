@@ -35,9 +35,12 @@ static void send_greeting(struct conn *conn)
     write_now(conn, GREETING_LEN);
 }
 
+/* Returns the secret of the proofs. A certificate needs none: a replica may have certificates only,
+ * and the proof still covers the connection. */
 static struct slice secret_of(const struct conn *conn)
 {
-    return conn->tcp->options.secret;
+    return seal_kind(conn->seal) == KEYS_SEAL_CERTIFICATE ? slice_make(NULL, 0)
+                                                          : keys_secret(conn->keys, conn->secret);
 }
 
 void shake_hello(struct conn *conn, const char *refusal)
@@ -48,7 +51,8 @@ void shake_hello(struct conn *conn, const char *refusal)
     struct hello hello = {.incarnation = tcp->options.incarnation,
                           .bootstrapping = tcp->options.bootstrapping,
                           .history = tcp->options.history,
-                          .start = tcp->options.start};
+                          .start = tcp->options.start,
+                          .tls = (uint8_t)(tcp->options.tls + 1)};
 
     memcpy(hello.cluster, tcp->options.cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(hello.advertise, sizeof(hello.advertise), "%s", tcp->advertise);
@@ -61,12 +65,100 @@ void shake_hello(struct conn *conn, const char *refusal)
     write_now(conn, out->len - before);
 }
 
+/* ---- TLS. ---- */
+
+/* Continues TLS; once it is done, the greetings follow. */
+static enum err continue_tls(struct conn *conn)
+{
+    enum err err = conn_shake(conn);
+
+    if (err == ERR_FORMAT && !conn->dialed) {
+        const struct link *link = tcp_link(conn->tcp, seal_caller(conn->seal));
+
+        conn->peer = link && link->peer.id > conn->tcp->options.id ? link->peer.id : 0;
+    }
+    if (err) {
+        return err;
+    }
+    conn->secret = seal_kind(conn->seal) == KEYS_SEAL_PSK ? seal_secret(conn->seal) : 0;
+    conn->transcript.sealed = true;
+    seal_channel(conn->seal, conn->transcript.channel);
+    conn->state = CONN_GREETING;
+    if (conn->dialed) {
+        send_greeting(conn);
+    }
+    return ERR_OK;
+}
+
+enum err shake_seal(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_SEALING);
+
+    struct slice input = conn_input(conn);
+
+    if (conn->seal) {
+        return continue_tls(conn);
+    }
+    ASSERT(!conn->dialed && input.data && input.len > 0);
+    if (input.data[0] != SEAL_FIRST_BYTE) {
+        conn->state = CONN_GREETING;
+        return ERR_OK;
+    }
+    if (conn->tcp->options.tls == KEYS_OFF) {
+        (void)tcp_refuse(conn, "a replica connects with TLS, and this replica has peerTls=off: set "
+                               "peerTls=accept here first");
+        return ERR_BUSY;
+    }
+
+    enum err err = conn_seal(conn);
+
+    return err ? err : continue_tls(conn);
+}
+
 void shake_begin(struct conn *conn)
 {
     ASSERT(conn->state == CONN_CONNECTING);
 
-    conn->state = CONN_GREETING;
-    send_greeting(conn);
+    enum err err = ERR_OK;
+
+    if (conn->tcp->options.tls < KEYS_DIAL) {
+        conn->state = CONN_GREETING;
+        send_greeting(conn);
+        return;
+    }
+    conn->state = CONN_SEALING;
+    err = conn_seal(conn);
+    err = err ? err : conn_shake(conn);
+    ASSERT(err); /* The dialer begins, so that TLS cannot be done before the peer has answered. */
+    if (err != ERR_BUSY) {
+        (void)tcp_refuse(conn, "%s", conn_error(conn, err));
+    }
+}
+
+/* ---- Greeting and HELLO. ---- */
+
+/* Checks that the connection is sealed as peerTls demands, and that the certificate of the peer is
+ * that of the replica that it says it is. Returns false after a refusal. */
+static bool check_seal(struct conn *conn)
+{
+    ASSERT(conn->peer != 0);
+
+    struct tcp *tcp = conn->tcp;
+    const struct link *link = tcp_link(tcp, conn->peer);
+    char cluster[2 * ZAB_CLUSTER_LEN + 1];
+    const char *const ensembles[2] = {tcp->ensemble, cluster};
+    char why[SEAL_WHY_MAX];
+
+    if (!conn->seal) {
+        return tcp->options.tls != KEYS_REQUIRED ||
+               tcp_refuse(conn, "the peer connects without TLS, and this replica has "
+                                "peerTls=required: set peerTls=dial or required on the peer");
+    }
+    for (size_t i = 0; i < ZAB_CLUSTER_LEN; i++) {
+        (void)snprintf(cluster + 2 * i, 3, "%02x", tcp->options.cluster[i]);
+    }
+    return seal_is_of(conn->seal, conn->peer, link->peer.host, ensembles, why) ||
+           tcp_refuse(conn, "%s", why);
 }
 
 /* Checks that the greeting is meant for this replica. Returns false after a refusal. */
@@ -89,7 +181,7 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
                 conn, "at the address of this peer replica %u answers: check the server list",
                 greeting->from);
         }
-        return true;
+        return check_seal(conn);
     }
     if (!tcp_link(conn->tcp, greeting->from) || greeting->from <= own) {
         return tcp_refuse(
@@ -99,7 +191,7 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
             greeting->from);
     }
     conn->peer = greeting->from;
-    return true;
+    return check_seal(conn);
 }
 
 /* Makes both sides use the older of their two versions. Returns false, after a refusal, when the
@@ -149,8 +241,8 @@ static bool take_greeting(struct conn *conn)
         return false;
     }
     conn->state = CONN_HELLO;
-    conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
     if (conn->dialed) {
+        conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
         shake_hello(conn, "");
         /* The acceptor may first ask whether another process with this replica's id lives. */
         conn->deadline_ms = os_now_ms() + conn->tcp->options.connect_timeout_ms +
@@ -197,14 +289,30 @@ static void refused_by_peer(struct conn *conn)
     }
 }
 
+/* Decodes the HELLO. A caller without TLS does not say which secret it uses, so the acceptor tries
+ * all. */
+static enum err decode_hello(struct conn *conn, size_t *ret_len)
+{
+    bool any = !conn->dialed && !conn->seal;
+    uint32_t end = any ? keys_secret_count(conn->keys) : conn->secret + 1;
+    enum err err = ERR_AUTH_FAILED;
+
+    for (uint32_t i = conn->secret; i < end && err == ERR_AUTH_FAILED; i++) {
+        conn->secret = i;
+        err = hello_decode(conn_input(conn), &conn->transcript, secret_of(conn), !conn->dialed,
+                           &conn->identity, ret_len);
+    }
+    conn->secret = any && (err || *ret_len == 0) ? 0 : conn->secret;
+    return err;
+}
+
 /* Takes the HELLO. Returns true when the peer has proven itself. */
 static bool take_hello(struct conn *conn)
 {
     ASSERT(conn->peer != 0 && conn->peer != conn->tcp->options.id);
 
     size_t len = 0;
-    enum err err = hello_decode(conn_input(conn), &conn->transcript, secret_of(conn), !conn->dialed,
-                                &conn->identity, &len);
+    enum err err = decode_hello(conn, &len);
 
     if (err == ERR_AUTH_FAILED) {
         return tcp_refuse(conn,
@@ -217,6 +325,7 @@ static bool take_hello(struct conn *conn)
         return false;
     }
     conn->in_used += len;
+    conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
     if (conn->dialed && conn->identity.refusal[0]) {
         refused_by_peer(conn);
         return false;

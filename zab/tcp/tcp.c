@@ -29,9 +29,10 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
 
     ASSERT(strlen(advertise) <= HELLO_ADVERTISE_MAX);
     tcp->options = *options;
-    tcp->secret = mem_dup(options->secret.data ? options->secret.data : (const uint8_t *)"",
-                          options->secret.len);
-    tcp->options.secret.data = tcp->secret;
+    tcp->options.keys = keys_share(options->keys);
+    (void)snprintf(tcp->ensemble, sizeof(tcp->ensemble), "%s",
+                   options->ensemble ? options->ensemble : "");
+    tcp->options.ensemble = NULL;
     (void)snprintf(tcp->advertise, sizeof(tcp->advertise), "%s", advertise);
     (void)snprintf(tcp->listen_host, sizeof(tcp->listen_host), "%s",
                    options->listen_port ? options->listen_host : "");
@@ -93,8 +94,8 @@ void tcp_close(struct tcp *tcp)
         tcp_bury(list_first(&tcp->shaking, struct conn, node));
     }
     tcp_reap(tcp);
-    explicit_bzero(tcp->secret, tcp->options.secret.len);
-    mem_free(tcp->secret);
+    keys_release(tcp->options.keys);
+    mem_free(tcp->sealed);
     mem_free(tcp->links);
     mem_free(tcp);
 }
@@ -144,11 +145,13 @@ static bool flush_conn(struct conn *conn)
         tcp_drop(conn, conn->doomed);
         return true;
     }
-    if (conn->queued > 0 && !conn->blocked && conn_write(conn)) {
-        tcp_drop(conn, conn_error());
-        return true;
+
+    enum err err = conn_has_output(conn) && !conn->blocked ? conn_write(conn) : ERR_OK;
+
+    if (err) {
+        tcp_drop(conn, conn_error(conn, err));
     }
-    return false;
+    return err != ERR_OK;
 }
 
 static bool flush_shaking(struct tcp *tcp)
@@ -218,11 +221,43 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     return wake_ms;
 }
 
+void tcp_set_keys(struct tcp *tcp, struct keys *keys)
+{
+    struct keys *before = tcp->options.keys;
+
+    tcp->options.keys = keys_share(keys);
+    keys_release(before);
+}
+
+/* A certificate-sealed connection uses no secret. */
+static bool is_removed(const struct tcp *tcp, const struct conn *conn)
+{
+    return seal_kind(conn->seal) != KEYS_SEAL_CERTIFICATE &&
+           !keys_have(tcp->options.keys, keys_secret(conn->keys, conn->secret));
+}
+
+void tcp_seal(const struct tcp *tcp, uint32_t peer, struct tcp_seal *ret_seal)
+{
+    *ret_seal = (struct tcp_seal){.up = false};
+    for_each_link (link, tcp) {
+        if (link->peer.id == peer && link_is_up(link)) {
+            uint8_t peer_tls = link->up->identity.tls;
+
+            *ret_seal = (struct tcp_seal){.up = true,
+                                          .kind = seal_kind(link->up->seal),
+                                          .removed = is_removed(tcp, link->up),
+                                          .peer_says = peer_tls > 0,
+                                          .peer_tls = peer_tls > 0 ? peer_tls - 1 : KEYS_OFF};
+        }
+    }
+}
+
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
 {
     *ret_figures = (struct tcp_figures){.bytes_in = tcp->bytes_in,
                                         .bytes_out = tcp->bytes_out,
                                         .refused = tcp->refused,
+                                        .unsealed = tcp->unsealed,
                                         .skipped = tcp->skipped,
                                         .duplicates = tcp->duplicates};
     for_each_link (link, tcp) {

@@ -2,8 +2,9 @@
  * tcp.h - carries the protocol's messages between replicas: one TCP connection per pair.
  *
  * Of each pair the replica with the larger id dials; both sides prove the shared secret (HMAC over
- * both nonces) before the first message is parsed. Queues are bounded in bytes: a peer that does
- * not read is dropped, and synchronises again when it is back. All calls come from the core thread.
+ * both nonces) before the first message is parsed. With TLS the whole connection is sealed. Queues
+ * are bounded in bytes: a peer that does not read is dropped, and synchronises again when it is
+ * back. All calls come from the core thread.
  */
 #ifndef ZAB_TCP_TCP_H
 #define ZAB_TCP_TCP_H
@@ -11,6 +12,7 @@
 #include "base/loop.h"
 #include "zab/config.h"
 #include "zab/msg.h"
+#include "zab/tcp/keys.h"
 
 struct tcp;
 
@@ -26,7 +28,10 @@ struct tcp_options {
     uint16_t listen_port;
     const struct tcp_peer *peers; /* The other replicas. */
     uint32_t peer_count;
-    struct slice secret; /* Empty: no secret (loopback only; the caller has checked). */
+    struct keys *keys; /* Secrets and certificate; the transport takes its own reference. Without a
+                          secret: loopback or certificates only; the caller has checked. */
+    enum keys_mode tls;
+    const char *ensemble; /* Name of the ensemble in URIs of certificates; NULL or "": none. */
     /* With this many outgoing bytes queued for a peer, the next message disconnects the peer. */
     uint64_t queue_bytes_max;
     /* Maximum of handshakes at a time with callers that have proven nothing; 0: 256. */
@@ -100,10 +105,26 @@ struct tcp_figures {
     uint64_t queued; /* Bytes waiting for all peers. */
     uint32_t connected;
     uint64_t refused;    /* Handshakes that failed. */
+    uint64_t unsealed;   /* Connections that TLS has ended: failed handshakes, changed bytes. */
     uint64_t skipped;    /* Messages of types that only a later version knows. */
     uint64_t duplicates; /* Connections refused because another process with the peer's id lives. */
 };
 
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures);
+
+/* Makes new connections use other keys. Existing connections, and handshakes that have begun, keep
+ * theirs. The transport takes its own reference. */
+void tcp_set_keys(struct tcp *tcp, struct keys *keys);
+
+/* How the connection with a peer is sealed. */
+struct tcp_seal {
+    bool up; /* False: there is no connection; the other members are not set. */
+    enum keys_seal kind;
+    bool removed;   /* It began with a secret that the present keys do not have. */
+    bool peer_says; /* The peer has told its peerTls. */
+    enum keys_mode peer_tls;
+};
+
+void tcp_seal(const struct tcp *tcp, uint32_t peer, struct tcp_seal *ret_seal);
 
 #endif

@@ -6,7 +6,8 @@
  * frames that come in. rival.c: other replicas are connected with another process of an id.
  * probe.c: questions whether a process lives. links.c: the other replicas, and the ends of
  * connections. report.c: events for the owner. conn.c: frames out, and the bytes of one connection.
- * A file calls only files that are named after it in this list.
+ * seal.c: TLS between a connection and its socket. keys.c, certificate.c: what TLS and the HELLO
+ * prove. A file calls only files that are named after it in this list.
  *
  * A connection is never freed where an error is found: it is marked `doomed` or closed, and is
  * reaped when no callback runs, so that a caller further up the stack may still use it.
@@ -24,10 +25,12 @@
 #include "zab/tcp/frame.h"
 #include "zab/tcp/hello.h"
 #include "zab/tcp/resolve.h"
+#include "zab/tcp/seal.h"
 #include "zab/tcp/tcp.h"
 
 enum {
     TCP_WHY_MAX = 200,
+    TCP_ENSEMBLE_MAX = 128,
     TCP_ADDRESS_MAX = 88, /* Bytes of an address in a report that two processes claim an id. */
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
@@ -37,9 +40,11 @@ enum {
 
 enum conn_state {
     CONN_CONNECTING, /* Dialed, not yet connected. */
-    CONN_GREETING,   /* Waiting for the peer's greeting. */
-    CONN_HELLO,      /* Waiting for the peer's HELLO. */
-    CONN_CLAIM,      /* Proven, but another process of the peer's id may live: see claim.c. */
+    CONN_SEALING, /* TLS shakes hands; an acceptor waits for the first byte, which shows whether the
+                     caller speaks TLS. */
+    CONN_GREETING, /* Waiting for the peer's greeting. */
+    CONN_HELLO,    /* Waiting for the peer's HELLO. */
+    CONN_CLAIM,    /* Proven, but another process of the peer's id may live: see claim.c. */
     CONN_UP,
     CONN_CLOSED, /* Waiting to be reaped. */
 };
@@ -69,6 +74,9 @@ struct conn {
     uint64_t nonce;        /* Nonce that each frame carries. */
     uint16_t version;      /* Protocol version that both sides speak. */
     bool is_newer;         /* The peer's newest version is later than this replica's. */
+    struct keys *keys;     /* As they were when the connection began. */
+    uint32_t secret;       /* Index of the secret that both sides have proven. */
+    struct seal *seal;     /* NULL: a plain connection. */
     struct hello identity; /* Identity of the peer. */
     struct hello_transcript transcript;
 };
@@ -120,7 +128,8 @@ struct tcp {
     struct loop *loop;
     struct tcp_options options;
     char advertise[HELLO_ADVERTISE_MAX + 1];
-    uint8_t *secret; /* Own copy. */
+    char ensemble[TCP_ENSEMBLE_MAX];
+    uint8_t *sealed; /* Room for bytes that were read from a sealed connection. */
     struct tcp_handler handler;
     struct link *links;
     struct loop_watch listeners[TCP_LISTENERS_MAX];
@@ -143,6 +152,7 @@ struct tcp {
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t refused;
+    uint64_t unsealed;
     uint64_t skipped;
     uint64_t duplicates;
     bool seen_changed; /* SEEN is to be sent to the peers. */
@@ -171,6 +181,12 @@ static inline uint32_t link_index(const struct tcp *tcp, const struct link *link
 static inline bool link_is_up(const struct link *link)
 {
     return link->up && !link->up->doomed;
+}
+
+/* Whether bytes wait for the socket. */
+static inline bool conn_has_output(const struct conn *conn)
+{
+    return conn->queued > 0 || (conn->seal && seal_pending(conn->seal).len > 0);
 }
 
 /* Whether the event at `at_ms` (0: never) was less than `probe_ms` old at `of_ms`, or came later
@@ -257,15 +273,22 @@ struct buf *conn_out(struct conn *conn);
 void flow_output(struct conn *conn, const struct zab_msg *msg);
 void flow_control(struct conn *conn, const struct control *control);
 
-/* Writes until done or the socket is full. ERR_IO: `errno` says why. */
+/* Writes until done or the socket is full. ERR_IO, ERR_FORMAT: conn_error says why. */
 enum err conn_write(struct conn *conn);
 
 /* Reads once, at most `want` bytes, or 64 KiB if that is more. ERR_CLOSED: the peer has closed the
- * connection. ERR_IO: `errno` says why. ERR_BUSY: there is nothing to read. */
+ * connection. ERR_IO, ERR_FORMAT: conn_error says why. ERR_BUSY: there is nothing to read. */
 enum err conn_read(struct conn *conn, size_t want);
 
-/* Returns a text for the `errno` of a failed read or write. */
-const char *conn_error(void);
+/* Returns a text for the error of the read or write that has just failed: for ERR_IO `errno`. */
+const char *conn_error(const struct conn *conn, enum err err);
+
+/* Starts TLS on the connection. Bytes that were read already become bytes of TLS. */
+enum err conn_seal(struct conn *conn);
+
+/* Continues the handshake of TLS, and sends what it has to send. The results are those of
+ * seal_shake. */
+enum err conn_shake(struct conn *conn);
 
 static inline struct slice conn_input(const struct conn *conn)
 {
@@ -275,8 +298,13 @@ static inline struct slice conn_input(const struct conn *conn)
 
 /* ---- shake.c ---- */
 
-/* Sends the dialer's greeting, once connected. */
+/* Begins the handshake, once connected: TLS, or the dialer's greeting. */
 void shake_begin(struct conn *conn);
+
+/* Continues the handshake of TLS, or finds that the caller does not speak TLS. ERR_OK: the greeting
+ * comes next; bytes of it may have been read. ERR_BUSY: more bytes are needed. Other errors end the
+ * connection, and conn_error says why. */
+enum err shake_seal(struct conn *conn);
 
 /* Continues the handshake as far as the bytes read so far allow. Returns true when the peer has
  * proven itself. */
