@@ -413,8 +413,7 @@ static enum MHD_Result resume(struct http_conn *conn)
         return MHD_NO; /* The client closed the connection while it waited. */
     }
     http_status_renew(conn);
-    http_slow_begin(
-        conn); /* A change, or the end of the wait: only from now on this replica works. */
+    http_slow_begin(conn); /* The wait itself is not slow. */
     return http_check_local(conn) ? http_read(conn) : http_answer_fault(conn);
 }
 

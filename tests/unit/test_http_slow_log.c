@@ -55,15 +55,21 @@ static int ask_held(const char *method, const char *target, const char *headers,
 }
 
 /* A request is noted after its answer was sent. */
-static void expect_slow(enum op_id op, enum err err, const char *trace)
+static void wait_for_slow(void)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-    const struct gate_slow *slow = &gate->slow;
 
     while (atomic_load(&gate->slow_count) == 0) {
         assert_true(os_now_ms() < end_ms);
         (void)poll(NULL, 0, 1);
     }
+}
+
+static void expect_slow(enum op_id op, enum err err, const char *trace)
+{
+    const struct gate_slow *slow = &gate->slow;
+
+    wait_for_slow();
     MUTEX_HOLD(&gate->front_mutex);
     assert_int_equal(atomic_load(&gate->slow_count), 1);
     assert_int_equal(slow->def->id, op);
@@ -125,6 +131,23 @@ TEST(the_path_of_a_create_is_noted, setup, front_teardown)
 {
     expect_status(ask_held("POST", "/znodes/v1/zookeeper?op=create&name=x", "", "y"), 201);
     expect_slow(OP_CREATE, ERR_OK, "");
+}
+
+/* The secret of a session is in the URL, but it is no path of a znode. */
+TEST(a_secret_is_in_no_line, setup, front_teardown)
+{
+    struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1?op=create&expire=10", "", "");
+    const char *location = kit_header(&answer, "Location");
+    char target[128];
+
+    assert_int_equal(answer.status, 201);
+    assert_non_null(location);
+    (void)snprintf(target, sizeof(target), "%s", strstr(location, "/sessions/v1/"));
+    kit_free(&answer);
+    expect_status(ask_held("DELETE", target, "", ""), 204);
+    wait_for_slow();
+    assert_int_equal(gate->slow.def->id, OP_CLOSE);
+    assert_string_equal(gate->slow_path, "");
 }
 
 /* ---- What is not ---- */
