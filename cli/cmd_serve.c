@@ -210,8 +210,9 @@ const struct cmd cmd_serve = {
             "and a flag (--clientPort 9998). A flag overrides the environment, the\n"
             "environment overrides the file. Without any server.N the replica is an ensemble\n"
             "of one. On SIGTERM readiness fails; after drainDelay the replica hands leadership\n"
-            "over, answers the requests in flight and exits. SIGHUP is logged and changes\n"
-            "nothing: a replica reads its configuration only when it starts.\n\n"
+            "over, answers the requests in flight and exits. SIGHUP is logged; it opens a\n"
+            "renamed auditFile again and changes nothing else: a replica reads its\n"
+            "configuration only when it starts.\n\n"
             "Keys:\n",
     .more = config_append_help,
     .run_alone = run};

@@ -84,10 +84,12 @@ enum err audit_open(const struct audit_options *options, struct audit **ret_audi
 
 void audit_applied(struct audit *audit, zxid_t applied, const uint8_t cluster[AUDIT_CLUSTER_LEN])
 {
-    MUTEX_HOLD(&audit->mutex);
-    audit->asked.is_told = true;
-    audit->asked.applied = applied;
-    memcpy(audit->asked.cluster, cluster, AUDIT_CLUSTER_LEN);
+    atomic_store(&audit->told_applied, applied);
+    if (!atomic_load(&audit->is_told)) {
+        MUTEX_HOLD(&audit->mutex);
+        memcpy(audit->asked.cluster, cluster, AUDIT_CLUSTER_LEN);
+        atomic_store(&audit->is_told, true);
+    }
 }
 
 zxid_t audit_keep(struct audit *audit)
@@ -150,7 +152,7 @@ void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char 
                                           .recorded = recorded};
     MUTEX_HOLD(&audit->mutex);
     ret_figures->failing = audit->asked.why[0] != '\0';
-    ret_figures->behind = zxid_behind(audit->asked.applied, recorded);
+    ret_figures->behind = zxid_behind(atomic_load(&audit->told_applied), recorded);
     if (ret_why) {
         (void)snprintf(ret_why, AUDIT_ERROR_MAX, "%s", audit->asked.why);
     }
@@ -186,16 +188,15 @@ static void begin(struct audit *audit)
 /* Takes what other threads have asked; returns whether the file is to be opened again. */
 static bool take_asks(struct audit *audit)
 {
-    bool is_told = false;
-
-    MUTEX_HOLD(&audit->mutex);
+    mutex_lock(&audit->mutex);
     bool reopen = audit->asked.reopen;
+    bool may_begin = atomic_load(&audit->is_told) && !audit->begun;
 
     audit->asked.reopen = false;
-    audit->applied = audit->asked.applied;
     memcpy(audit->cluster, audit->asked.cluster, AUDIT_CLUSTER_LEN);
-    is_told = audit->asked.is_told;
-    if (is_told && !audit->begun) {
+    mutex_unlock(&audit->mutex);
+    audit->applied = atomic_load(&audit->told_applied);
+    if (may_begin) {
         begin(audit);
     }
     return reopen;

@@ -11,12 +11,10 @@
 /* What other threads ask; guarded by audit->mutex. */
 struct audit_asked {
     bool reopen;
-    bool is_told; /* `applied` and `cluster` are known. */
-    zxid_t applied;
-    uint8_t cluster[AUDIT_CLUSTER_LEN];
-    struct buf refusals; /* Lines of refusals. */
-    uint64_t omitted;    /* Refusals without a line since the last line about them. */
-    uint64_t second;     /* The present second, and how many lines it has. */
+    uint8_t cluster[AUDIT_CLUSTER_LEN]; /* Known once `is_told` is set. */
+    struct buf refusals;                /* Lines of refusals. */
+    uint64_t omitted; /* Refusals without a line since the last line about them. */
+    uint64_t second;  /* The present second, and how many lines it has. */
     uint32_t in_second;
     size_t bytes_in_second;
     char why[AUDIT_ERROR_MAX]; /* Why the file cannot be written; "": it can. */
@@ -55,7 +53,10 @@ struct audit {
     uint64_t dropped_lines; /* Since the last line about them. */
     zxid_t dropped_after;
 
-    /* For other threads. */
+    /* For other threads. The core sets the first two, without the mutex, because it must not wait
+     * while the line of a refusal is written. */
+    _Atomic bool is_told;
+    _Atomic zxid_t told_applied;
     _Atomic zxid_t recorded;
     _Atomic zxid_t keep;
     _Atomic bool stuck; /* The replica must take no writes. */

@@ -367,6 +367,22 @@ TEST(refusals_are_recorded)
     json_decref(line);
 }
 
+/* Guesses are recorded when they are refused, and when they are not evaluated any more. */
+TEST(slowed_guesses_are_recorded)
+{
+    static const char acl[] = "Zk-Acl: digest:dave:AAAAAAAAAAAAAAAAAAAAAAAAAAA=:cdrwa";
+    static const char guess[] = "Authorization: Basic ZGF2ZTpwdw=="; /* dave:pw */
+
+    assert_int_equal(call(2, "PUT", "/znodes/v1/guess?upsert=true", acl, "x"), 201);
+    ENSEMBLE_WAIT(&ensemble, call(2, "GET", "/znodes/v1/guess", guess, NULL) == 429);
+    json_t *line = wait_line(2, "\"status\":429", "\"path\":\"/guess\"");
+
+    assert_true(has_identity(line, "identities", "digest:dave"));
+    assert_string_equal(member(line, "error"), "ThrottledOp");
+    json_decref(line);
+    json_decref(wait_line(2, "\"status\":403", "\"path\":\"/guess\""));
+}
+
 /* After the tests above, which have used passwords, hashes, data and secrets. */
 TEST(no_secret_is_in_a_line)
 {
@@ -494,6 +510,23 @@ TEST(kills_lose_no_line_and_write_none_twice)
         (void)snprintf(want, sizeof(want), "{\"event\":\"change\",%s", zxids[i]);
         assert_int_equal(count_in(text, want), 1);
     }
+}
+
+/* ---- A replica that takes no writes. ---- */
+
+TEST(writes_through_a_read_only_replica_are_recorded)
+{
+    FILE *file = NULL;
+
+    ensemble_kill(&ensemble, 0);
+    file = fopen(ensemble.replicas[0].config, "a");
+    assert_non_null(file);
+    (void)fprintf(file, "readOnly=true\n");
+    assert_int_equal(fclose(file), 0);
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    assert_int_equal(call(0, "PUT", "/znodes/v1/readonly?upsert=true", NULL, "x"), 403);
+    json_decref(wait_line(0, "\"error\":\"NotReadOnly\"", "\"path\":\"/readonly\""));
 }
 
 /* ---- The start. ---- */

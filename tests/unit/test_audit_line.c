@@ -1,9 +1,11 @@
 /* The lines of the audit log: form, escapes, and what the beginning and end of a line say. */
+#include "base/mem.h"
 #include "server/audit/audit_line.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 struct lines {
     struct buf txn;
@@ -262,4 +264,56 @@ TEST(other_texts_have_no_mark, lines, set_up, tear_down)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         assert_false(audit_line_mark(slice_str(texts[i])).has_zxid);
     }
+}
+
+/* ---- The sample in docs/operating.md. ---- */
+
+/* Returns the line of the page that begins with this text, without its line feed. */
+static char *line_of_page(const char *begin)
+{
+    char *page = mem_alloc(1 << 20);
+    FILE *file = fopen(ZABRA_DOCS "/operating.md", "re");
+
+    assert_non_null(file);
+    size_t len = fread(page, 1, (1 << 20) - 1, file);
+
+    assert_int_equal(fclose(file), 0);
+    page[len] = '\0';
+    char *line = strstr(page, begin);
+
+    assert_non_null(line);
+    line[strcspn(line, "\n")] = '\0';
+    char *copy = mem_strdup(line);
+
+    mem_free(page);
+    return copy;
+}
+
+TEST(the_sample_of_the_page_is_such_a_line, lines, set_up, tear_down)
+{
+    const struct txn_actor actor = {.op = OP_MULTI,
+                                    .address = slice_str("10.0.0.7"),
+                                    .session = UINT64_C(0x100000001),
+                                    .count = 1,
+                                    .confirmed = 1,
+                                    .ids = {slice_str("digest:alice")}};
+    struct txn_header header = {
+        .stamp_ms = INT64_C(1795705766812), .age_ms = 1, .origin_member = 2};
+    char *sample = line_of_page("{\"event\":\"change\",");
+    struct buf bytes;
+
+    buf_init(&bytes, TXN_ACTOR_MAX);
+    txn_actor_encode(&bytes, &actor);
+    header.actor = buf_slice(&bytes);
+    txn_begin(&lines->txn, &header);
+    buf_release(&bytes);
+    kit_set(&lines->txn, "/app/config", "x", 5);
+    txn_put(&lines->txn, &(struct txn_effect){.type = TXN_DELETE,
+                                              .flags = TXN_VERSION_BEFORE,
+                                              .path = slice_str("/app/lock")});
+    const char *line = text_of(lines, LOGREC_TXN);
+
+    assert_int_equal(strncmp(line, sample, strlen(sample)), 0);
+    assert_string_equal(line + strlen(sample), "\n");
+    mem_free(sample);
 }
