@@ -100,9 +100,9 @@ static bool write_draft(const char *path, mode_t mode, const struct buf *text)
 }
 
 /* Gives both drafts their names. link() refuses a name that is taken, also by a process that runs
- * at the same time. */
-static bool publish(const char *dir, const char *name, const char *key_draft,
-                    const char *cert_draft)
+ * at the same time. Not inline: its paths would make the stack frame of the caller too large. */
+__attribute__((noinline)) static bool publish(const char *dir, const char *name,
+                                              const char *key_draft, const char *cert_draft)
 {
     const char *key = FILE_PATH(dir, name, ".key");
 
