@@ -1,9 +1,11 @@
 /* acl: the access control list of a znode. */
 #include "cli/acl_text.h"
+#include "cli/acl_tree.h"
 #include "cli/revise.h"
 
 enum {
-    BODY_MAX = 1 << 20
+    BODY_MAX = 1 << 20,
+    TREE_MAX = 10000 /* Znodes of a subtree, without --max. */
 };
 
 /* ---- Lists as text ---- */
@@ -231,6 +233,14 @@ static int change(struct cli *cli, const char *path)
     return code;
 }
 
+static int run_tree(struct cli *cli, const char *path, const char *text)
+{
+    if (!text || args_has(&cli->args, "version")) {
+        return CLI_USAGE(cli, "--recursive needs a whole list to set, and no --version");
+    }
+    return acl_tree_set(cli, path, text);
+}
+
 static int run(struct cli *cli)
 {
     const char *text = args_operand(&cli->args, 1);
@@ -242,6 +252,12 @@ static int run(struct cli *cli)
     }
     if (args_has(&cli->args, "version") && !text) {
         return CLI_USAGE(cli, "--version needs a list to set");
+    }
+    if (args_has(&cli->args, "max") && !args_has(&cli->args, "recursive")) {
+        return CLI_USAGE(cli, "--max needs --recursive");
+    }
+    if (args_has(&cli->args, "recursive")) {
+        return run_tree(cli, path, text);
     }
     if (part) {
         return change(cli, path);
@@ -258,17 +274,26 @@ const struct cmd cmd_acl = {
             "commas, as in ZooKeeper's shell. Permissions are c(reate) d(elete) r(ead)\n"
             "w(rite) a(dmin); schemes are world, auth, digest, ip. A digest id holds a hash\n"
             "in place of the password: 'zabra whoami --user NAME' prints it. An ACL applies\n"
-            "to its znode only, not to the znodes below.\n",
+            "to its znode only, not to the znodes below. With -R the list is set on the znode\n"
+            "and all below it that you may read: all lists are read first, then those that\n"
+            "differ are set one after the other. This is not atomic: after an error some are\n"
+            "set (exit code 9), and the same command continues with the rest. Znodes that\n"
+            "others create meanwhile are not included; run it again. -R / leaves out\n"
+            "/zookeeper.\n",
     .options = {CMD_VALUE("add", 'a', "ENTRY", "add or replace an entry; may be repeated"),
                 CMD_VALUE("remove", 'd', "SCHEME:ID", "remove an entry; may be repeated"),
                 CMD_NUMBER("version", 0, "N", "only if the version of the ACL (aversion) is N", 0,
-                           INT32_MAX, 0)},
+                           INT32_MAX, 0),
+                CMD_FLAG("recursive", 'R', "set the list on the whole subtree"),
+                CMD_NUMBER("max", 0, "N", "with -R: refuse a subtree of more than N znodes (10000)",
+                           1, CLI_LIMIT_MAX, TREE_MAX)},
     .examples = {{"zabra acl /app", "one entry per line"},
                  {"zabra acl /app read --user bob", "every client may read, none may write"},
                  {"zabra acl /app world:anyone:r,auth::cdrwa --user bob",
                   "every client may read, bob may do everything"},
                  {"zabra acl /app --add ip:10.0.0.0/8:rw --remove world:anyone",
-                  "changes single entries"}},
+                  "changes single entries"},
+                 {"zabra acl -R /app creator --user bob", "gives bob the whole subtree"}},
     .operands = {1, 2, {CMD_OPERAND_PATH, CMD_OPERAND_TEXT}},
     .run = run,
 };

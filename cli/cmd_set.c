@@ -1,5 +1,5 @@
 /* set, create, rm: one write. */
-#include "cli/cli.h"
+#include "cli/acl_tree.h"
 
 #include <unistd.h>
 
@@ -12,16 +12,20 @@ enum {
 
 #define TTL_MAX_MS ((INT64_C(1) << 40) - 1)
 
-/* Sends the write. Prints the answer as JSON, or as text the path of the znode (`with_path`). */
-static int ask(const struct cli *cli, const struct client_request *request, bool with_path)
+/* Sends the write. Prints the answer as JSON, or as text, with `ret_path`, the path of the znode,
+ * which it returns there as a new reference. */
+static int ask(const struct cli *cli, const struct client_request *request, json_t **ret_path)
 {
     json_t *json = NULL;
     int code = cli_ask_json(cli, request, &json);
 
     if (code == CMD_OK && out_is_json(&cli->out)) {
         cli_answer(cli);
-    } else if (code == CMD_OK && with_path) {
+    } else if (code == CMD_OK && ret_path) {
         out_say(&cli->out, "%s\n", jsonr_text(json, "path"));
+    }
+    if (code == CMD_OK && ret_path) {
+        *ret_path = json_incref(jsonr_at(json, "path"));
     }
     return code;
 }
@@ -99,7 +103,7 @@ static int run_set(struct cli *cli)
     if (args_has(&cli->args, "new")) {
         request.headers[count++] = "If-None-Match: *";
     }
-    return ask(cli, &request, false);
+    return ask(cli, &request, NULL);
 }
 
 const struct cmd cmd_set = {
@@ -132,6 +136,7 @@ static int run_create(struct cli *cli)
     const char *path = cli_path(cli, 0);
     int64_t ttl_ms = cli_number(cli, "ttl");
     char acl[ACL_HEADER_MAX];
+    json_auto_t *created = NULL;
     BUF_AUTO(parent, URL_MAX);
 
     const char *name = url_split(path, &parent);
@@ -156,14 +161,20 @@ static int run_create(struct cli *cli)
     if (!take_acl(cli, acl, &request.headers[0]) || !has_session(cli)) {
         return CMD_USAGE;
     }
-    return ask(cli, &request, true);
+
+    int code = ask(cli, &request, &created);
+
+    if (code == CMD_OK && created) {
+        acl_tree_warn(cli, json_string_value(created));
+    }
+    return code;
 }
 
 const struct cmd cmd_create = {
     .name = "create",
     .summary = "create a znode, and print its path",
     .usage = "PATH [DATA | @FILE | -]",
-    .text = VALUE_HELP,
+    .text = VALUE_HELP "A warning says so when the new znode is more open than its parent.\n",
     .options = {CMD_FLAG("sequence", 's', "append a sequence number of ten digits"),
                 CMD_FLAG("ephemeral", 'e', "delete it when the session ends (ZABRA_SESSION)"),
                 CMD_FLAG(

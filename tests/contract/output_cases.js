@@ -357,6 +357,7 @@ const rights = {
       ['z acl $P/num --add ip:10.0.0.0/8:r', { schema: 'acl.set' }],
       ['z acl $P/num world:anyone:cdrwa', { schema: 'acl.set' }],
       ['z acl $P/here/box open --version 0', { schema: 'acl.set' }],
+      ['z acl -R $P/here open', { schema: 'acl.tree' }],
     ],
     'not found': ['z acl $P/nope', 'z acl $P/nope open', 'z acl $P/nope --add world:anyone:r'],
     conflict: [['z acl $P/num open --version 77', { said: 'BadVersion' }]],
