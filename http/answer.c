@@ -7,12 +7,18 @@ enum {
     LOCATION_NAME_LEN = 12 /* "Location: " and the end of the line. */
 };
 
-/* Appends "http://host:port": the Host of the request, else the address of this replica. */
+bool http_is_https(const struct http_conn *conn)
+{
+    return conn->request.is_https;
+}
+
+/* Appends "http://host:port" or "https://host:port", as the client has addressed this replica: by
+ * the Host of the request, else by the address of this replica. */
 static void put_base(struct http_conn *conn, struct buf *out)
 {
-    struct slice host = conn->request.head.host;
+    struct slice host = conn->request.host;
 
-    buf_append_str(out, "http://");
+    buf_append_str(out, http_is_https(conn) ? "https://" : "http://");
     if (host.len > 0) {
         buf_append_slice(out, host);
     } else {

@@ -329,7 +329,10 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     conn->fd = info->connect_fd;
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     http_address_text(info->client_addr, conn->principal.address, sizeof(conn->principal.address));
+    (void)snprintf(conn->peer, sizeof(conn->peer), "%s", conn->principal.address);
+    conn->is_proxy = http_is_proxy(http->limits, conn->peer);
     conn->address_key = http_address_key(info->client_addr);
+    conn->client_key = conn->address_key;
     http_inlet_init(&conn->inlet, http->limits->head_bytes_max);
     conn->inlet.on_part = on_part;
     conn->inlet.on_refused = on_refused;
@@ -424,6 +427,10 @@ void http_conn_reset(struct http_conn *conn)
     buf_trim(&conn->decoded, HTTP_KEEP_BYTES);
     buf_trim(&conn->strings, HTTP_KEEP_BYTES);
     http_request_body_drop(conn);
+    if (conn->is_proxy) { /* The next request may be of another client. */
+        memcpy(conn->principal.address, conn->peer, sizeof(conn->peer));
+        conn->client_key = conn->address_key;
+    }
     buf_trim(&conn->acl, HTTP_KEEP_BYTES);
     buf_trim(&conn->uri, HTTP_KEEP_BYTES);
     text_clear(&conn->out, HTTP_KEEP_BYTES);

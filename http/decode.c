@@ -7,6 +7,26 @@ enum {
                                   reads further. */
 };
 
+/* ---- Where the request comes from ---- */
+
+/* Applies what a trusted proxy says about its client. */
+static void take_forwarded(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct http_forwarded by;
+    struct http_refusal refusal =
+        http_forwarded_take(conn->http->limits, conn->peer, &request->head, &by);
+
+    request->host = by.host.data ? by.host : request->head.host;
+    request->is_https = by.is_https;
+    if (refusal.err != ERR_OK) {
+        http_refuse(conn, refusal.err, "%s", refusal.detail);
+    } else if (by.client[0] != '\0') {
+        memcpy(conn->principal.address, by.client, sizeof(by.client));
+        conn->client_key = http_client_key(by.client);
+    }
+}
+
 /* ---- Where the request goes ---- */
 
 static void check_host(struct http_conn *conn)
@@ -23,6 +43,11 @@ static void check_host(struct http_conn *conn)
     if (host.data && !http_host_allowed(&conn->http->names, host)) {
         http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts",
                     HTTP_QUOTE(host));
+    }
+    if (request->host.data && !http_host_allowed(&conn->http->names, request->host)) {
+        http_refuse(conn, ERR_MISDIRECTED,
+                    "the host %.*s, which the proxy names, is not in allowedHosts",
+                    HTTP_QUOTE(request->host));
     }
 }
 
@@ -43,7 +68,7 @@ static void check_origin(struct http_conn *conn)
                     "send an Origin that is in allowedOrigins",
                     HTTP_QUOTE(request->head.fetch_site));
     }
-    if (!origin.data || http_origin_is_host(origin, request->head.host)) {
+    if (!origin.data || http_origin_is_host(origin, request->host)) {
         return;
     }
     request->answer.cors = origin.len <= HTTP_ORIGIN_MAX && http_origin_allowed(conn->http, origin);
@@ -467,6 +492,7 @@ void http_decode_head(struct http_conn *conn)
         http_refuse(conn, ERR_BAD_ARGUMENTS, "%s", request->head.fault);
         return;
     }
+    take_forwarded(conn);
     decode_target(conn);
     check_host(conn);
     check_origin(conn);

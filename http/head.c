@@ -29,9 +29,34 @@ bool http_equals_nocase(struct slice a, struct slice b)
     return a.len == b.len && strncasecmp((const char *)a.data, (const char *)b.data, a.len) == 0;
 }
 
+/* Adds a line of a header that proxies set; false when the name is another one. */
+static bool add_forwarded(struct http_forwarded_head *head, struct slice name, struct slice value)
+{
+    struct http_lines *lines = NULL;
+
+    if (name.len < strlen("forwarded") || !strchr("FfXx", name.data[0])) {
+        return false;
+    }
+    lines = http_equals_nocase(name, slice_str("Forwarded"))           ? &head->forwarded
+            : http_equals_nocase(name, slice_str("X-Forwarded-For"))   ? &head->for_lines
+            : http_equals_nocase(name, slice_str("X-Forwarded-Proto")) ? &head->proto
+            : http_equals_nocase(name, slice_str("X-Forwarded-Host"))  ? &head->host
+                                                                       : NULL;
+    if (lines && lines->count < HTTP_FORWARDED_LINES) {
+        lines->lines[lines->count] = value.data ? value : slice_str("");
+    }
+    if (lines && lines->count < UINT32_MAX) {
+        lines->count++;
+    }
+    return lines != NULL;
+}
+
 void http_head_add(struct http_head *head, struct slice name, struct slice value)
 {
     value = http_trim(value);
+    if (add_forwarded(&head->forwarded, name, value)) {
+        return;
+    }
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
         const struct known *known = &known_headers[i];
         struct slice *place = (struct slice *)(void *)((uint8_t *)head + known->offset);

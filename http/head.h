@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "http/forwarded.h"
 
 #include <stdint.h>
 
@@ -56,6 +57,7 @@ struct http_head {
 #define X(member, name, is_list) struct slice member;
     HTTP_HEADERS(X)
 #undef X
+    struct http_forwarded_head forwarded; /* Each line of these headers counts. */
     const char *fault; /* A header that must be unique is given twice; NULL: no fault. */
 };
 

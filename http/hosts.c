@@ -47,6 +47,44 @@ uint64_t http_address_key(const struct sockaddr *address)
     return hash64(bytes.len, bytes) | 1;
 }
 
+uint64_t http_client_key(const char *client)
+{
+    struct slice text = slice_str(client);
+    struct address address;
+
+    if (!address_parse(text, &address)) {
+        return hash64(text.len, text) | 1;
+    }
+
+    struct slice bytes = address_is_v4(&address)
+                             ? slice_make(address.bytes + ADDRESS_BYTES - V4_BYTES, V4_BYTES)
+                             : slice_make(address.bytes, V6_NETWORK_BYTES);
+
+    return hash64(bytes.len, bytes) | 1;
+}
+
+bool http_is_proxy(const struct config_clients *limits, const char *peer)
+{
+    const struct http_proxies proxies = {limits->proxies, limits->proxy_count};
+    struct address address;
+
+    return limits->proxy_count > 0 && address_parse(slice_str(peer), &address) &&
+           http_proxies_have(&proxies, &address);
+}
+
+struct http_refusal http_forwarded_take(const struct config_clients *limits, const char *peer,
+                                        const struct http_head *head, struct http_forwarded *ret_by)
+{
+    const struct http_proxies proxies = {limits->proxies, limits->proxy_count};
+    const char *fault = NULL;
+
+    *ret_by = (struct http_forwarded){.has_scheme = false};
+    if (http_is_proxy(limits, peer)) {
+        fault = http_forwarded_read(&head->forwarded, &proxies, ret_by);
+    }
+    return http_refusal_make(fault ? ERR_BAD_ARGUMENTS : ERR_OK, fault);
+}
+
 enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_fd)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};

@@ -191,8 +191,11 @@ struct http_conn {
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
     struct http_inlet inlet;       /* Used by the library thread only. */
-    uint64_t address_key;          /* The key of the client's address in http.caps. */
-    struct op_principal principal; /* `auth` belongs to the current request only. */
+    uint64_t address_key;          /* The key of the peer's address in http.caps. */
+    uint64_t client_key;           /* The key of the client of the current request. */
+    bool is_proxy;                 /* The peer is one of trustedProxies. */
+    char peer[ADDRESS_TEXT_MAX];   /* The peer's address. */
+    struct op_principal principal; /* Address and `auth` belong to the current request only. */
     struct http_request request;
     struct buf target;  /* The target as sent. */
     struct buf decoded; /* The decoded parts of the target. */
@@ -405,6 +408,10 @@ void http_authenticate(struct http_conn *conn);
 void http_auth_apply_acl(struct http_conn *conn);
 
 /* ---- answer.c: from results to responses ---- */
+
+/* Whether the client uses TLS: to this replica, or to a trusted proxy in front of it. All URLs in
+ * answers follow this. */
+bool http_is_https(const struct http_conn *conn);
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
 
 /* Whether a read has nothing new for the client: the client already has this answer, or the znode
@@ -516,6 +523,19 @@ void http_address_text(const struct sockaddr *address, char *out, size_t out_len
 /* Returns the key of a client: a hash of the IPv4 address, or of the first 64 bits of the IPv6
  * address. Never 0. */
 uint64_t http_address_key(const struct sockaddr *address);
+
+/* Returns the same key for a client whose address is known as text. Other text, with which a proxy
+ * hides an address, has a key of its own. */
+uint64_t http_client_key(const char *client);
+
+/* Whether the address is one of trustedProxies. */
+bool http_is_proxy(const struct config_clients *limits, const char *peer);
+
+/* Reads what the peer says about its client, if the peer is one of trustedProxies; else the result
+ * is empty. A refusal (400) says what is wrong. */
+struct http_refusal http_forwarded_take(const struct config_clients *limits, const char *peer,
+                                        const struct http_head *head,
+                                        struct http_forwarded *ret_by);
 
 /* Listens on a numeric address. ERR_BUSY, ERR_CONFIG, ERR_IO. */
 enum err http_listen(const char *address, uint16_t port, int backlog, int *ret_fd);

@@ -64,9 +64,10 @@ static bool is_key(struct slice key)
     return sound;
 }
 
-/* Returns what is wrong with a request for a WebSocket, besides its credentials. */
+/* Returns what is wrong with a request for a WebSocket, besides its credentials. `host` is the host
+ * that the client has addressed. */
 static struct http_refusal check_upgrade(const struct http *http, const struct first_head *first,
-                                         const struct http_target *target)
+                                         const struct http_target *target, struct slice host)
 {
     const struct http_head *head = &first->head;
     uint64_t body_len = 0;
@@ -78,7 +79,9 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
     } checks[] = {
         {head->host.data && !http_host_allowed(&http->names, head->host), ERR_MISDIRECTED,
          "the Host is not in allowedHosts"},
-        {head->origin.data && !http_origin_is_host(head->origin, head->host) &&
+        {host.data && !http_host_allowed(&http->names, host), ERR_MISDIRECTED,
+         "the host that the proxy names is not in allowedHosts"},
+        {head->origin.data && !http_origin_is_host(head->origin, host) &&
              !http_origin_allowed(http, head->origin),
          ERR_NO_AUTH, "the Origin is not in allowedOrigins"},
         {http_head_is_cross_origin(head), ERR_NO_AUTH,
@@ -107,10 +110,31 @@ static struct http_refusal check_upgrade(const struct http *http, const struct f
     return (struct http_refusal){.err = ERR_OK};
 }
 
-/* True when the request asks for a WebSocket; `*ret_refusal` then says what is wrong with the
- * request, if anything. False: the request is for the library. */
+/* A request for a WebSocket: what is wrong with it, if anything, and its client. */
+struct upgrade {
+    struct http_refusal refusal;
+    struct op_principal principal;
+};
+
+/* Applies what a trusted proxy says about its client; returns the host that the client has
+ * addressed. `principal` has the address of the peer. */
+static struct slice take_forwarded(const struct http *http, const struct first_head *first,
+                                   struct upgrade *upgrade)
+{
+    struct http_forwarded by;
+
+    upgrade->refusal =
+        http_forwarded_take(http->limits, upgrade->principal.address, &first->head, &by);
+    if (upgrade->refusal.err == ERR_OK && by.client[0] != '\0') {
+        memcpy(upgrade->principal.address, by.client, sizeof(by.client));
+    }
+    return by.host.data ? by.host : first->head.host;
+}
+
+/* True when the request asks for a WebSocket, and then fills in `upgrade`, which has the address of
+ * the peer. False: the request is for the library. */
 static bool read_upgrade(const struct http *http, const struct first_head *first,
-                         struct http_refusal *ret_refusal)
+                         struct upgrade *upgrade)
 {
     struct http_target target;
     struct buf decoded;
@@ -126,7 +150,11 @@ static bool read_upgrade(const struct http *http, const struct first_head *first
     mine = http_target_parse(first->line.target, &decoded, &target, &why) == ERR_OK &&
            target.authority.len == 0 && slice_eq(target.path, slice_str("/ws/v1"));
     if (mine) {
-        *ret_refusal = check_upgrade(http, first, &target);
+        struct slice host = take_forwarded(http, first, upgrade);
+
+        if (upgrade->refusal.err == ERR_OK) {
+            upgrade->refusal = check_upgrade(http, first, &target, host);
+        }
     }
     buf_release(&decoded);
     return mine;
@@ -277,39 +305,41 @@ static void admit_probe(struct pending *pending, const struct http_line *line)
     refuse_over_cap(pending);
 }
 
-static void upgrade(struct pending *pending, const struct first_head *first,
-                    struct http_refusal refusal)
+static void answer_upgrade(struct pending *pending, const struct first_head *first,
+                           struct upgrade *upgrade)
 {
-    struct op_principal principal = {.auth = NULL};
+    struct http_refusal refusal = upgrade->refusal;
     uint32_t wait_ms = 0;
 
-    http_address_text(address_of(pending), principal.address, sizeof(principal.address));
     if (refusal.err == ERR_OK) {
         refusal = http_take_credentials(pending->accept->http, first->head.authorization,
-                                        &principal, &wait_ms);
+                                        &upgrade->principal, &wait_ms);
     }
     if (refusal.err != ERR_OK) {
-        gate_refused(pending->accept->http->gate, &(struct gate_refusal){.op = "websocket",
-                                                                         .client = &principal,
-                                                                         .err = refusal.err,
-                                                                         .why = refusal.detail});
+        gate_refused(pending->accept->http->gate,
+                     &(struct gate_refusal){.op = "websocket",
+                                            .client = &upgrade->principal,
+                                            .err = refusal.err,
+                                            .why = refusal.detail});
         refuse(pending, refusal);
     } else {
-        hand_to_sockets(pending, first, &principal);
+        hand_to_sockets(pending, first, &upgrade->principal);
     }
-    principal_release(&principal);
+    principal_release(&upgrade->principal);
 }
 
 static void admit(struct pending *pending, const struct first_head *first)
 {
-    struct http_refusal refusal;
+    struct upgrade upgrade = {.refusal = {.err = ERR_OK}};
 
+    http_address_text(address_of(pending), upgrade.principal.address,
+                      sizeof(upgrade.principal.address));
     if (pending->cap != HTTP_CAP_OK) {
         admit_probe(pending, &first->line);
-    } else if (!read_upgrade(pending->accept->http, first, &refusal)) {
+    } else if (!read_upgrade(pending->accept->http, first, &upgrade)) {
         hand_over(pending, first);
     } else {
-        upgrade(pending, first, refusal);
+        answer_upgrade(pending, first, &upgrade);
     }
 }
 
@@ -395,7 +425,12 @@ void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr
 {
     struct http *http = accept->http;
     struct pending *pending = pending_new(accept, fd, address);
-    enum http_cap cap = http_caps_take(&http->caps, http_address_key(address_of(pending)));
+    char peer[ADDRESS_TEXT_MAX];
+
+    http_address_text(address_of(pending), peer, sizeof(peer));
+
+    enum http_cap cap = http_caps_take(&http->caps, http_address_key(address_of(pending)),
+                                       http_is_proxy(http->limits, peer));
 
     metric_add(&http->metrics.connections_ever, 1);
     pending->counted = cap == HTTP_CAP_OK;

@@ -201,8 +201,8 @@ static bool charge(struct http_conn *conn, size_t bytes)
         return true;
     }
     if (bytes <= SMALL_BYTES) {
-        budget_shares_take(bodies, conn->address_key, bytes - conn->body_charged);
-    } else if (!budget_shares_try_take(bodies, conn->address_key, bytes - conn->body_charged)) {
+        budget_shares_take(bodies, conn->client_key, bytes - conn->body_charged);
+    } else if (!budget_shares_try_take(bodies, conn->client_key, bytes - conn->body_charged)) {
         metric_add(&conn->http->metrics.refused_bodies, 1);
         http_refuse(
             conn, ERR_THROTTLED,
@@ -254,7 +254,7 @@ void http_request_body_drop(struct http_conn *conn)
 {
     buf_trim(&conn->body, HTTP_KEEP_BYTES);
     if (conn->body_charged > 0) {
-        budget_shares_give(&conn->http->bodies, conn->address_key, conn->body_charged);
+        budget_shares_give(&conn->http->bodies, conn->client_key, conn->body_charged);
         conn->body_charged = 0;
     }
 }

@@ -80,14 +80,27 @@ void http_caps_release(struct http_caps *caps, uint32_t lost)
     budget_shares_release(&caps->connections);
 }
 
-enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key)
+/* Counts a connection of a trusted proxy, whose address may have all connections. Only the acceptor
+ * takes connections, so there is no race between the check and the taking. */
+static bool take_whole(struct budget_shares *connections, uint64_t address_key)
+{
+    bool room = budget_used(&connections->budget) < connections->budget.max;
+
+    if (room) {
+        budget_shares_take(connections, address_key, 1);
+    }
+    return room;
+}
+
+enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key, bool is_proxy)
 {
     const struct budget *all = &caps->connections.budget;
 
     if (!budget_try_take(&caps->files, 1)) {
         return HTTP_CAP_TOTAL;
     }
-    if (budget_shares_try_take(&caps->connections, address_key, 1)) {
+    if (is_proxy ? take_whole(&caps->connections, address_key)
+                 : budget_shares_try_take(&caps->connections, address_key, 1)) {
         return HTTP_CAP_OK;
     }
     budget_give(&caps->files, 1);

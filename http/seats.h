@@ -37,7 +37,7 @@ void http_caps_init(struct http_caps *caps, const struct config_clients *limits)
 
 /* `lost`: the number of connections for which http_caps_give was never called. */
 void http_caps_release(struct http_caps *caps, uint32_t lost);
-enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
+enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key, bool is_proxy);
 void http_caps_give(struct http_caps *caps, uint64_t address_key);
 
 /* ---- Seats; one thread ---- */

@@ -52,7 +52,7 @@ static bool take_slot(struct http_conn *conn)
     if (!http_check_serving(conn)) {
         return false;
     }
-    if (budget_shares_try_take(&http->transfers.places, conn->address_key, 1)) {
+    if (budget_shares_try_take(&http->transfers.places, conn->client_key, 1)) {
         return true;
     }
     http_refuse(conn, ERR_THROTTLED,
@@ -136,7 +136,7 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
 
     export->http = http;
     export->conn = conn;
-    export->address_key = conn->address_key;
+    export->address_key = conn->client_key;
     export->export = take_export;
     export->more = true;
     export->start_ms = os_now_ms();
@@ -174,7 +174,7 @@ enum MHD_Result http_export_begin(struct http_conn *conn)
     if (export && !request->is_head) {
         done = answer_lines(conn, export);
     } else {
-        give_slot(conn->http, conn->address_key);
+        give_slot(conn->http, conn->client_key);
         export_free(export);
         done = result.err == ERR_OK
                    ? http_send_lines(conn, http_response_empty(), "application/x-ndjson")
@@ -210,7 +210,7 @@ static void release(struct http_conn *conn)
                conn->request.args.dry_run ? 0 : figures->created + figures->overwritten);
     metric_add(&transfers->imports_failed, import_state(import->import) == IMPORT_DONE ? 0 : 1);
     atomic_fetch_sub_explicit(&transfers->imports.value, 1, memory_order_relaxed);
-    give_slot(conn->http, conn->address_key);
+    give_slot(conn->http, conn->client_key);
     import_free(import->import);
     mem_free(import);
 }

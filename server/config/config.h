@@ -9,6 +9,7 @@
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
 
+#include "base/address.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "zab/tcp/keys.h"
@@ -28,6 +29,7 @@ enum {
     CONFIG_SECRETS_MAX = KEYS_SECRETS_MAX,
     CONFIG_ERROR_MAX = 768,
     CONFIG_WARNINGS_MAX = 8,
+    CONFIG_PROXIES_MAX = 64, /* Addresses and blocks in trustedProxies. */
 };
 
 /* One `server.N` line. */
@@ -117,6 +119,9 @@ struct config_clients {
                                              */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
     char allowed_origins[CONFIG_LIST_MAX];
+    char trusted_proxies[CONFIG_LIST_MAX];            /* Comma separated; "": none. */
+    struct address_block proxies[CONFIG_PROXIES_MAX]; /* `trusted_proxies`, parsed. */
+    uint32_t proxy_count;
     char web_dir[CONFIG_PATH_MAX];      /* Directory of the dashboard; "": the built-in one. */
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
     bool insecure;

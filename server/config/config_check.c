@@ -311,6 +311,52 @@ static enum err check_pools(struct config_loader *loader)
     return ERR_OK;
 }
 
+static struct slice trim(struct slice text)
+{
+    while (text.len > 0 && text.data[0] == ' ') {
+        text = slice_from(text, 1);
+    }
+    while (text.len > 0 && text.data[text.len - 1] == ' ') {
+        text.len--;
+    }
+    return text;
+}
+
+/* Parses trustedProxies. A block of all addresses would let every client choose its address. */
+static enum err check_proxies(struct config_loader *loader)
+{
+    struct config_clients *clients = &loader->config->clients;
+    struct slice rest = slice_str(clients->trusted_proxies);
+
+    clients->proxy_count = 0;
+    while (rest.len > 0) {
+        struct slice item = trim(slice_cut(&rest, ','));
+        struct address_block *block = &clients->proxies[clients->proxy_count];
+
+        if (clients->proxy_count == CONFIG_PROXIES_MAX) {
+            return config_fail(loader,
+                               "trustedProxies: more than %d entries; give blocks that cover "
+                               "several proxies",
+                               CONFIG_PROXIES_MAX);
+        }
+        if (!address_block_parse(item, block)) {
+            return config_fail(
+                loader,
+                "trustedProxies: \"%.*s\" is neither an address nor a block; give for "
+                "example 10.0.0.5, 10.0.0.0/24 or 2001:db8::/64",
+                (int)min_size(item.len, 64), item.len ? (const char *)item.data : "");
+        }
+        if (block->bits == 0 || (block->bits == 96 && address_is_v4(&block->address))) {
+            return config_fail(loader,
+                               "trustedProxies: %.*s trusts every client to name its own address; "
+                               "give the addresses of the proxies",
+                               (int)item.len, (const char *)item.data);
+        }
+        clients->proxy_count++;
+    }
+    return ERR_OK;
+}
+
 /* Checks "user:base64(SHA1(user:password))". A malformed value is not shown: it may be the
  * password. */
 static enum err check_super(struct config_loader *loader)
@@ -359,7 +405,7 @@ enum err config_check(struct config_loader *loader)
     enum err (*const checks[])(struct config_loader * loader) = {
         check_servers, check_client_address, check_probe_address, check_peer_address,
         check_sizes,   check_sessions,       check_tree_bytes,    check_pools,
-        check_super,   check_web_dir,        config_check_peers,
+        check_super,   check_proxies,        check_web_dir,       config_check_peers,
     };
     enum err err = ERR_OK;
 

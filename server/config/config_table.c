@@ -41,6 +41,9 @@ static const struct config_row rows[] = {
          "further host names that a request may have in Host, comma separated"),
     TEXT("allowedOrigins", clients.allowed_origins, "", 0,
          "web origins that may call this replica, comma separated"),
+    TEXT("trustedProxies", clients.trusted_proxies, "", 0,
+         "addresses and blocks (10.0.0.0/8) of proxies whose Forwarded and X-Forwarded headers "
+         "count, comma separated"),
     TEXT("webDir", clients.web_dir, "", 0,
          "directory with another dashboard than the built-in one, for its development"),
     FLAG("insecure", clients.insecure, "true: serve clients beyond loopback without TLS"),

@@ -1,16 +1,13 @@
 #include "server/op/acl.h"
 
+#include "base/address.h"
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/utf8.h"
 
-#include <arpa/inet.h>
-
 enum {
-    TEXT_MAX = 4096,  /* Bytes of a scheme or an id. */
-    ADDRESS_LEN = 16, /* Bytes of an IPv6 address. */
-    ADDRESS_TEXT = 64,
+    TEXT_MAX = 4096 /* Bytes of a scheme or an id. */
 };
 
 static const char world_scheme[] = "world";
@@ -65,78 +62,13 @@ bool acl_is_sound(struct slice acl)
     return acl.len == 0 && count <= ACL_ENTRIES_MAX;
 }
 
-/* ---- Addresses: all as IPv6, so that ::ffff:10.0.0.1 and 10.0.0.1 are the same. ---- */
-
-static bool parse_address(struct slice text, uint8_t out[ADDRESS_LEN], bool *ret_v4)
+static bool address_matches(struct slice id, const char *client)
 {
-    char copy[ADDRESS_TEXT];
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    struct address_block block;
+    struct address address;
 
-    if (text.len == 0 || text.len >= sizeof(copy) || memchr(text.data, 0, text.len)) {
-        return false;
-    }
-    memcpy(copy, text.data, text.len);
-    copy[text.len] = '\0';
-    memcpy(out, mapped, sizeof(mapped));
-    if (inet_pton(AF_INET, copy, out + sizeof(mapped)) == 1) {
-        *ret_v4 = true;
-        return true;
-    }
-    *ret_v4 = false;
-    return inet_pton(AF_INET6, copy, out) == 1;
-}
-
-/* Parses "addr" or "addr/bits". */
-static bool parse_network(struct slice id, uint8_t out[ADDRESS_LEN], uint32_t *ret_bits)
-{
-    size_t len = slice_find(id, '/');
-    bool v4 = false;
-    uint32_t bits = 0;
-
-    if (!parse_address(slice_make(id.data, len), out, &v4)) {
-        return false;
-    }
-    if (len == id.len) {
-        *ret_bits = 8 * ADDRESS_LEN;
-        return true;
-    }
-    if (len + 1 == id.len || id.len - len > 4) {
-        return false;
-    }
-    for (size_t i = len + 1; i < id.len; i++) {
-        if (id.data[i] < '0' || id.data[i] > '9') {
-            return false;
-        }
-        bits = bits * 10 + (uint32_t)(id.data[i] - '0');
-    }
-    if (bits > (v4 ? 32U : 128U)) {
-        return false;
-    }
-    *ret_bits = v4 ? bits + 96 : bits;
-    return true;
-}
-
-static bool same_bits(const uint8_t *a, const uint8_t *b, uint32_t bits)
-{
-    uint32_t whole = bits / 8;
-
-    if (memcmp(a, b, whole) != 0) {
-        return false;
-    }
-    uint8_t mask = (uint8_t)(0xff00U >> (bits % 8));
-
-    return bits % 8 == 0 || ((a[whole] ^ b[whole]) & mask) == 0;
-}
-
-static bool address_matches(struct slice id, const char *address)
-{
-    uint8_t network[ADDRESS_LEN];
-    uint8_t client[ADDRESS_LEN];
-    uint32_t bits = 0;
-    bool v4 = false;
-
-    return parse_network(id, network, &bits) && parse_address(slice_str(address), client, &v4) &&
-           same_bits(network, client, bits);
+    return address_block_parse(id, &block) && address_parse(slice_str(client), &address) &&
+           address_block_has(&block, &address);
 }
 
 /* ---- The check. ---- */
@@ -237,7 +169,7 @@ static bool digest_is_meant(struct slice id, struct slice as)
 
 static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, struct slice id)
 {
-    char address[ADDRESS_TEXT] = "";
+    char address[ADDRESS_TEXT_MAX] = "";
 
     if (is_text(entry->scheme, world_scheme)) {
         return is_text(entry->id, anyone_id);
@@ -255,14 +187,13 @@ static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, s
 
 static bool is_name(struct slice scheme, struct slice id)
 {
-    uint8_t address[ADDRESS_LEN];
-    bool v4 = false;
+    struct address address;
 
     if (is_text(scheme, world_scheme)) {
         return is_text(id, anyone_id);
     }
     if (is_text(scheme, ip_scheme)) {
-        return parse_address(id, address, &v4);
+        return address_parse(id, &address);
     }
     return is_text(scheme, digest_scheme) && id.len > 0;
 }
@@ -304,8 +235,7 @@ static bool is_digest_id(struct slice id)
 
 static bool is_known(const struct acl_entry *entry)
 {
-    uint8_t network[ADDRESS_LEN];
-    uint32_t bits = 0;
+    struct address_block block;
 
     if (entry->perms == 0 || entry->perms > ACL_ALL || !utf8_valid(entry->id)) {
         return false;
@@ -316,7 +246,7 @@ static bool is_known(const struct acl_entry *entry)
     if (is_text(entry->scheme, digest_scheme)) {
         return is_digest_id(entry->id);
     }
-    return is_text(entry->scheme, ip_scheme) && parse_network(entry->id, network, &bits);
+    return is_text(entry->scheme, ip_scheme) && address_block_parse(entry->id, &block);
 }
 
 /* Adds the entry unless the list has it. */

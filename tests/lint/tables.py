@@ -87,7 +87,7 @@ LIBRARY_HEADERS = [
      SOCKET_FILES + [r"base/log\.c", r"server/audit/audit_file\.c"]),
     # Addresses in the configuration and in ACLs are text that must be parsed; no socket is opened.
     (r"netinet/in\.h|arpa/inet\.h|netdb\.h",
-     SOCKET_FILES + [r"server/config/.*", r"server/op/acl\.c", r"tls/(issue|inspect)\.c"]),
+     SOCKET_FILES + [r"server/config/.*", r"base/address\.c", r"tls/(issue|inspect)\.c"]),
     (r"sys/epoll\.h", [r"base/loop\.c", r"tests/.*"]),
     (r"sys/random\.h", [r"base/os_rng\.c"]),
     # In storage/ only what the log thread shares with others.

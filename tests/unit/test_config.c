@@ -300,6 +300,26 @@ TEST(super_digest, make_dir, remove_dir)
     assert_null(strstr(report.error, "AAAA"));
 }
 
+TEST(trusted_proxies, make_dir, remove_dir)
+{
+    assert_int_equal(load_text("id=1\ndataDir=/d\ntrustedProxies=10.0.0.5, 2001:db8::/64\n"),
+                     ERR_OK);
+    assert_int_equal(config.clients.proxy_count, 2);
+    assert_int_equal(config.clients.proxies[0].bits, 128);
+    assert_int_equal(config.clients.proxies[1].bits, 64);
+    assert_int_equal(load_text("id=1\ndataDir=/d\n"), ERR_OK);
+    assert_int_equal(config.clients.proxy_count, 0);
+    assert_refused("id=1\ndataDir=/d\ntrustedProxies=proxy.example\n", "\"proxy.example\"",
+                   "10.0.0.0/24");
+    assert_refused("id=1\ndataDir=/d\ntrustedProxies=10.0.0.1,,10.0.0.2\n", "trustedProxies: \"\"",
+                   "10.0.0.0/24");
+    assert_refused("id=1\ndataDir=/d\ntrustedProxies=10.0.0.0/33\n", "10.0.0.0/33", "block");
+    assert_refused("id=1\ndataDir=/d\ntrustedProxies=0.0.0.0/0\n", "trusts every client",
+                   "addresses of the proxies");
+    assert_refused("id=1\ndataDir=/d\ntrustedProxies=::/0\n", "trusts every client",
+                   "addresses of the proxies");
+}
+
 TEST(required, make_dir, remove_dir)
 {
     assert_refused("dataDir=/d\n", "id: missing", "--id VALUE");
