@@ -1,8 +1,15 @@
-# zabra_library(NAME [SOURCES...] [LINK libs...]): one static library per folder.
+# Without optimization there are no checked string functions.
+set(ZABRA_UNOPTIMIZED -O0 -U_FORTIFY_SOURCE)
+
+# zabra_library(NAME [COMPUTES] [SOURCES...] [LINK libs...]): one static library per folder. With sanitizers
+# only those are optimized in which tests spend their time: for the others it takes longer than it saves.
 function(zabra_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   zabra_flags(${name})
+  if(NOT ARG_COMPUTES AND ZABRA_SANITIZE AND NOT ZABRA_FUZZ)
+    target_compile_options(${name} PRIVATE ${ZABRA_UNOPTIMIZED})
+  endif()
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
 endfunction()
 

@@ -11,7 +11,7 @@
 enum {
     PIPELINED = 5000 / ENSEMBLE_FACTOR,
     IN_FLIGHT_MAX = 100,
-    FENCES = 600,
+    FENCES = 600 / ENSEMBLE_FACTOR,
     MIXED = 3000 / ENSEMBLE_FACTOR,
     FLIPS = 300 / ENSEMBLE_FACTOR,
     READY_PARTS = 6, /* The first is `ready` itself. */
