@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 enum {
-    ID_MAX = 255,
+    ID_MAX = 65535, /* As of replicas. */
     URI_MAX = 256,
     NAME_MAX_LEN = 64,
     LINE_MAX_LEN = 2048
@@ -192,7 +192,8 @@ static int take_peer(const struct cert *cert, struct issue_request *request,
     if (cluster) {
         if (!*cluster || strpbrk(cluster, "/:@") ||
             snprintf(uri, URI_MAX, "zabra://%s/%" PRId64, cluster, number) >= URI_MAX) {
-            return CERT_USAGE(cert, "--cluster: \"%.80s\" is not the id of a cluster", cluster);
+            return CERT_USAGE(cert, "--cluster: \"%.80s\" is not the name or id of a cluster",
+                              cluster);
         }
         request->uri = uri;
     }
@@ -483,7 +484,9 @@ const struct cmd cmd_cert = {
                           "names and addresses of a server or peer (server: NAME); of a client "
                           "also mail addresses"),
                 CMD_VALUE("id", 0, "N", "peer: the id of the replica"),
-                CMD_VALUE("cluster", 0, "ID", "peer: adds the name zabra://ID/N"),
+                CMD_VALUE("cluster", 0, "NAME",
+                          "peer: adds the URI zabra://NAME/N; NAME is the key environment of the "
+                          "ensemble, or its cluster in hexadecimal digits"),
                 CMD_VALUE("for", 0, "server|client|peer", "check: the purpose (that which it has)"),
                 CMD_VALUE("host", 0, "NAME", "check: a name or an address that must fit"),
                 CMD_VALUE("key", 0, "FILE", "check: the key"),

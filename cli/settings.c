@@ -40,7 +40,7 @@ const struct cmd_option settings_options[] = {
             "ZABRA_USER"),
     SETTING("password-file", 0, "FILE", "read the password from the first line of FILE",
             "ZABRA_PASSWORD_FILE"),
-    SETTING("ca", 0, "FILE", "https: trust this authority, and no other (those of the machine)",
+    SETTING("ca", 0, "FILE", "https: the only authority to trust (those of the machine)",
             "ZABRA_CA"),
     SETTING("cert", 0, "FILE", "https: the certificate of the client, for replicas that ask for it",
             "ZABRA_CERT"),

@@ -231,6 +231,27 @@ TEST(settings_come_in_order, open_dir, remove_dir)
     settings_release(&settings);
 }
 
+TEST(files_of_https_are_settings, open_dir, remove_dir)
+{
+    struct settings settings;
+
+    write_config("ca=/file/ca\ncert=/file/cert\nkey=/file/key\n", 0600);
+    assert_int_equal(setenv("ZABRA_CERT", "/env/cert", 1), 0);
+    assert_true(parse(&plain, "/a --key /flag/key"));
+    assert_true(settings_load(&settings, &args));
+    assert_string_equal(settings.ca, "/file/ca");
+    assert_string_equal(settings.cert, "/env/cert");
+    assert_string_equal(settings.key, "/flag/key");
+    assert_string_equal(settings.tls_given, "key");
+    settings_release(&settings);
+    assert_int_equal(unsetenv("ZABRA_CERT"), 0);
+    assert_true(parse(&plain, "/a"));
+    assert_true(settings_load(&settings, &args));
+    assert_string_equal(settings.cert, "/file/cert");
+    assert_null(settings.tls_given); /* The file may serve other endpoints. */
+    settings_release(&settings);
+}
+
 static void refuse_config(const char *text, mode_t mode, const char *why)
 {
     struct settings settings;
