@@ -7,6 +7,8 @@
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +181,59 @@ TEST(facts_are_read, bench, set_up, tear_down)
     inspect_release(&facts);
     assert_false(inspect_read(buf_slice(&bench->pair.key), &facts));
     inspect_release(&facts);
+}
+
+/* Makes a certificate whose names obey no rule. */
+static void make_evil(struct buf *pem, const char *common, const void *dns, int dns_len)
+{
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *cert = X509_new();
+    X509_NAME *subject = X509_get_subject_name(cert);
+    GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
+    GENERAL_NAME *name = GENERAL_NAME_new();
+    ASN1_IA5STRING *value = ASN1_IA5STRING_new();
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *data = NULL;
+
+    assert_int_equal(ASN1_STRING_set(value, dns, dns_len), 1);
+    GENERAL_NAME_set0_value(name, GEN_DNS, value);
+    assert_true(sk_GENERAL_NAME_push(names, name) > 0);
+    assert_int_equal(X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, 0), 1);
+    sk_GENERAL_NAME_pop_free(names, GENERAL_NAME_free);
+    assert_int_equal(X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
+                                                (const unsigned char *)common, -1, -1, 0),
+                     1);
+    assert_non_null(ASN1_TIME_set(X509_getm_notBefore(cert), 0));
+    assert_non_null(ASN1_TIME_set(X509_getm_notAfter(cert), 1));
+    assert_int_equal(X509_set_pubkey(cert, key), 1);
+    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+    assert_int_equal(PEM_write_bio_X509(bio, cert), 1);
+
+    long len = BIO_get_mem_data(bio, &data);
+
+    buf_append(pem, data, (size_t)len);
+    BIO_free(bio);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+}
+
+/* A name must not end a line, nor reach a terminal as a command. */
+TEST(evil_names_are_shown_harmlessly)
+{
+    static const char name[] = "a\nuri:zabra://x/1\0\033[2J";
+    struct inspect_cert facts;
+    struct buf pem;
+
+    buf_init(&pem, ISSUE_PEM_MAX);
+    make_evil(&pem, "evil\033]0;x\007", name, (int)sizeof(name) - 1);
+    assert_true(inspect_read(buf_slice(&pem), &facts));
+    assert_string_equal(buf_cstr(&facts.names), "dns:a?uri:zabra://x/1??[2J\n");
+    for (const char *at = facts.subject; *at; at++) {
+        assert_true(*at >= ' ' && *at < 0x7f);
+    }
+    assert_int_equal(facts.until_s, 1);
+    inspect_release(&facts);
+    buf_release(&pem);
 }
 
 TEST(an_intermediate_certificate_closes_the_chain, bench, set_up, tear_down)
