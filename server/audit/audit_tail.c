@@ -76,7 +76,7 @@ static enum err find_zxid(const struct audit_file *file, uint64_t *end, uint8_t 
 {
     uint64_t low = *end > AUDIT_LOOK_BACK_MAX ? *end - AUDIT_LOOK_BACK_MAX : 0;
     uint64_t at = *end;
-    zxid_t partial = 0;
+    zxid_t partial = 0; /* Zxid of lines that are cut off; 0: none. */
     enum err err = ERR_OK;
 
     while (err == ERR_OK && at > low && !tail->has_zxid) {
@@ -87,7 +87,8 @@ static enum err find_zxid(const struct audit_file *file, uint64_t *end, uint8_t 
         if (err == ERR_OK) {
             err = mark_at(file, start, at - 1, piece, &mark);
         }
-        if (err == ERR_OK && mark.has_zxid && (mark.more || mark.zxid == partial)) {
+        if (err == ERR_OK && mark.has_zxid &&
+            (mark.more || (partial != 0 && mark.zxid == partial))) {
             partial = mark.zxid;
             *end = start;
         } else if (err == ERR_OK && mark.has_zxid) {

@@ -285,9 +285,9 @@ TEST(refusals_are_recorded_and_bounded, akit, akit_set_up, akit_tear_down)
     const char *text = akit_text(akit);
     size_t lines = akit_count(text, "{\"event\":\"refused\"");
 
-    assert_int_equal(figures.refusals, 5 * AUDIT_REFUSALS_PER_S);
+    assert_int_equal(figures.refusals, (uint64_t)5 * AUDIT_REFUSALS_PER_S);
     assert_int_equal(lines + figures.omitted, figures.refusals);
-    assert_true(lines >= AUDIT_REFUSALS_PER_S && lines <= 2 * AUDIT_REFUSALS_PER_S);
+    assert_true(lines >= AUDIT_REFUSALS_PER_S && lines <= (size_t)2 * AUDIT_REFUSALS_PER_S);
     assert_non_null(strstr(text, "\"op\":\"set\",\"path\":\"/x\\n\\\"y\",\"address\":\"::1\","
                                  "\"identities\":[\"ip:::1\"],\"status\":403"));
 }
