@@ -1,3 +1,5 @@
+#include "tls/chain.h"
+
 #include "base/lack.h"
 #include "base/log.h"
 #include "base/os_files.h"
@@ -9,6 +11,7 @@
 #include "server/process/server.h"
 #include "ws/ws.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 /* Warnings about the machine. */
@@ -104,6 +107,38 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     return CMD_OK;
 }
 
+/* Handles SIGHUP: reads again what can be read again. */
+static void reload(const struct config *config, struct server *server, const struct fronts *fronts)
+{
+    struct tls_fault fault;
+    bool done = server_reload(server);
+
+    if (config->clients.tls.mode != (uint32_t)CONFIG_TLS_OFF) {
+        log_info("server", "SIGHUP: the files of TLS are read again");
+        (void)http_reload(fronts->http, &fault); /* It logs the result. */
+        done = true;
+    }
+    if (!done) {
+        log_warn(
+            "server",
+            "SIGHUP: nothing is reloaded; the replica continues unchanged. Restart it to change "
+            "its configuration; send SIGTERM to end it");
+    }
+}
+
+/* Waits for a signal that ends the replica. */
+static int wait_for_end(const struct config *config, struct server *server,
+                        const struct fronts *fronts)
+{
+    int signal_number = server_wait(server);
+
+    while (signal_number == SIGHUP) {
+        reload(config, server, fronts);
+        signal_number = server_wait(server);
+    }
+    return signal_number;
+}
+
 /* Serves until a signal arrives, and then announces the end. Load balancers are first: readiness
  * fails, and they have drainDelay to notice. WebSockets are next: their clients must receive the
  * addresses of other replicas before server_drain() hands leadership over. */
@@ -114,7 +149,7 @@ static void run_until_signal(const struct config *config, const struct notes *no
              config->clients.client_address, config->clients.client_port);
     report_notes(notes);
 
-    int signal_number = server_wait(server);
+    int signal_number = wait_for_end(config, server, fronts);
 
     log_info("server", "ending on signal {signal}%d", signal_number);
     server_announce_end(server);
@@ -128,9 +163,14 @@ static int run_server(struct config *config)
     struct notes notes = {.streams = ""};
     struct server *server = NULL;
     struct fronts fronts = {.ws = NULL};
+    struct tls_fault fault;
     char error[SERVER_ERROR_MAX];
 
     if (!fit_files(config, &notes)) {
+        return CMD_USAGE;
+    }
+    if (!http_tls_check(&config->clients, &fault)) {
+        (void)fprintf(stderr, "zabra: %s\n", fault.text);
         return CMD_USAGE;
     }
     if (server_start(config, &server, error)) {

@@ -177,7 +177,27 @@ static void run(void *arg)
         }
     }
     close_listen(accept);
+    if (accept->shaker) {
+        tls_shaker_stop(accept->shaker);
+        http_pending_take_shaken(accept);
+    }
     http_pending_drop_all(accept);
+}
+
+static void on_shaken(struct loop_watch *watch, uint32_t ready UNUSED)
+{
+    http_pending_take_shaken(watch->ctx);
+}
+
+static void start_shaker(struct http_accept *accept)
+{
+    const struct http *http = accept->http;
+
+    if (http->tls) {
+        accept->shaker = tls_shaker_start(http->tls, http->limits->tls.handshakes_max);
+        loop_add_reader(&accept->loop, &accept->shaken, tls_shaker_done(accept->shaker)->event_fd,
+                        on_shaken, accept);
+    }
 }
 
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
@@ -202,6 +222,7 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
     accept->spare_fd = eventfd(0, EFD_CLOEXEC);
     loop_add_reader(&accept->loop, &accept->listen, listen_fd, on_listen, accept);
     loop_add_reader(&accept->loop, &accept->wake, loop_wake_open(), on_wake, accept);
+    start_shaker(accept);
     thread_start(&accept->thread, "accept", run, accept);
     *ret_accept = accept;
     return ERR_OK;
@@ -236,6 +257,7 @@ void http_accept_stop(struct http_accept *accept)
     atomic_store(&accept->stop, true);
     loop_wake(accept->wake.fd);
     thread_join(&accept->thread);
+    tls_shaker_free(accept->shaker);
     close(accept->wake.fd);
     (void)close(accept->spare_fd); /* close(-1) does no harm. */
     seats_release(&accept->seats);

@@ -2,6 +2,8 @@
 #ifndef HTTP_ACCEPT_INT_H
 #define HTTP_ACCEPT_INT_H
 
+#include "tls/shaker.h"
+
 #include "http/http_int.h"
 
 /* A connection that the acceptor owns: its head is incomplete, or it was refused. */
@@ -11,7 +13,13 @@ struct pending {
     struct http_accept *accept;
     struct sockaddr_storage address;
     uint64_t deadline_ms;
-    size_t peeked;     /* Bytes that were in the socket when it was last peeked. */
+    size_t peeked; /* Bytes that were in the socket when it was last peeked. */
+    bool known;    /* The first byte has shown whether this is TLS. */
+    bool shaking;  /* The thread of handshakes has the descriptor, and `watch` is not in the
+                      loop. */
+    bool sealed;   /* The descriptor is attached to TLS. */
+    bool unseated; /* The seat was given to another while the handshake was running. */
+    struct tls_shake shake;
     bool lingering;    /* The connection is answered; the client has to close it. */
     bool counted;      /* The connection counts in the caps. */
     enum http_cap cap; /* HTTP_CAP_OK, or the cap that was reached: then the connection has a seat
@@ -24,7 +32,9 @@ struct http_accept {
     struct loop loop;
     struct loop_watch listen;
     struct loop_watch wake;
-    int spare_fd;       /* Closed for a moment when descriptors run out; -1: none. */
+    struct tls_shaker *shaker; /* NULL: TLS is off. */
+    struct loop_watch shaken;  /* Connections that come back from their handshake. */
+    int spare_fd;              /* Closed for a moment when descriptors run out; -1: none. */
     uint64_t paused_ms; /* When accepting resumes after a lack of descriptors; 0: no pause. */
     struct list pending;
     uint32_t lingering;
@@ -41,6 +51,30 @@ struct http_accept {
     bool listening; /* `listening` and `finished` change with http.wait_mutex held. */
     bool finished;
 };
+
+/* ---- shake.c ---- */
+
+/* Whether TLS is on and the first byte begins a handshake. */
+bool http_shake_is_tls(struct http_accept *accept, int fd);
+
+/* Gives a connection to the thread of handshakes; false: that thread has stopped. */
+bool http_shake_begin(struct pending *pending);
+
+/* Makes a running handshake fail soon; the connection comes back as usual. */
+void http_shake_cut(const struct pending *pending);
+
+/* Takes a connection back. True: its descriptor is attached. False: the handshake has failed, which
+ * is logged; the caller closes the connection. */
+bool http_shake_end(struct pending *pending);
+
+/* Writes the redirection of a plain request to https. False: the request must be refused. */
+bool http_shake_redirect(struct http *http, const struct http_line *line,
+                         const struct http_head *head, struct buf *out);
+
+/* ---- pending.c ---- */
+
+/* Takes the connections that come back from their handshake. */
+void http_pending_take_shaken(struct http_accept *accept);
 
 /* Takes an accepted socket, which counts in the caps or gets a seat. */
 void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address);

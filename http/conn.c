@@ -327,6 +327,7 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     conn->http = http;
     conn->mhd = mhd;
     conn->fd = info->connect_fd;
+    conn->is_tls = tls_socket_of(conn->fd) != NULL;
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     http_address_text(info->client_addr, conn->principal.address, sizeof(conn->principal.address));
     (void)snprintf(conn->peer, sizeof(conn->peer), "%s", conn->principal.address);
@@ -516,7 +517,11 @@ static bool is_idle(const struct http_conn *conn, uint32_t phase)
 {
     uint8_t byte = 0;
 
-    return phase == HTTP_IDLE && loop_peek(conn->fd, &byte, 1) <= 0;
+    if (phase != HTTP_IDLE) {
+        return false;
+    }
+    /* Only the library's thread may peek through TLS. */
+    return conn->is_tls ? !tls_socket_is_unread(conn->fd) : loop_peek(conn->fd, &byte, 1) <= 0;
 }
 
 uint32_t http_conns_close_idle(struct http *http)

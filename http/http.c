@@ -32,6 +32,11 @@ static struct MHD_Daemon *start_daemon(struct http *http, uint32_t threads)
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC |
                          MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                          MHD_USE_SUPPRESS_DATE_NO_CLOCK;
+
+    /* The head of a new connection over TLS is decrypted already, so no event announces it: the
+     * library must read at once. */
+    flags |= http->tls ? (unsigned int)MHD_USE_TURBO : 0;
+
     struct MHD_OptionItem pool[] = {
         {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL},
         {MHD_OPTION_END, 0, NULL},
@@ -68,6 +73,8 @@ static void http_free(struct http *http)
     http_large_release(&http->large);
     budget_shares_release(&http->bodies);
     budget_shares_release(&http->transfers.places);
+    tls_current_close(http->tls);
+    mutex_destroy(&http->tls_log.mutex);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);
     pthread_mutex_destroy(&http->wait_mutex);
@@ -89,6 +96,17 @@ static void init_shares(struct http *http)
                        transfers > 1 && address < all ? transfers - 1 : transfers);
 }
 
+static enum err open_tls(struct http *http)
+{
+    struct tls_fault fault;
+    enum err err = http_tls_open(http->limits, &http->tls, &fault);
+
+    if (err != ERR_OK) {
+        log_error("http", "TLS: {reason}%s", fault.text);
+    }
+    return err;
+}
+
 enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http)
 {
     struct http *http = mem_zalloc(1, sizeof(*http));
@@ -105,9 +123,12 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     pthread_mutex_init(&http->conns_mutex, NULL);
     pthread_mutex_init(&http->wait_mutex, NULL);
     pthread_cond_init(&http->changed, NULL);
+    mutex_init(&http->tls_log.mutex);
     list_init(&http->conns);
 
-    enum err err = start_daemons(http);
+    enum err err = open_tls(http);
+
+    THEN(err, start_daemons(http));
 
     if (err != ERR_OK) {
         http_free(http);

@@ -12,7 +12,9 @@
 
 struct gate;
 struct http;
+struct config_clients;
 struct op_principal;
+struct tls_fault;
 
 enum {
     HTTP_DRAIN_MS = 5000 /* http_drain gives requests in flight this long to end. */
@@ -42,6 +44,14 @@ void http_seat_give(void *take_seat);
  * `upgrade` (NULL: no WebSockets) must live and keep answering until http_stop has returned.
  * ERR_BUSY: the port is in use; ERR_CONFIG: the address cannot be used; ERR_IO. */
 enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http);
+
+/* Checks what http_start will load for TLS: certificates, keys, CAs. False, with a sentence that
+ * names the configuration key and the file. */
+bool http_tls_check(const struct config_clients *limits, struct tls_fault *ret_fault);
+
+/* Reads the files of TLS again. False, with a sentence, which is also logged: the old ones stay in
+ * use. True also when TLS is off. Any thread. */
+bool http_reload(struct http *http, struct tls_fault *ret_fault);
 
 /* Stops listening, answers the requests that have already arrived, and closes each connection after
  * its answer or when it is idle. Takes HTTP_DRAIN_MS at most. Call it once, from the thread that

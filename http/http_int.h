@@ -9,6 +9,9 @@
 #ifndef HTTP_HTTP_INT_H
 #define HTTP_HTTP_INT_H
 
+#include "tls/current.h"
+#include "tls/socket.h"
+
 #include "base/check.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -121,6 +124,23 @@ struct http_relief {
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
+/* Which failures of TLS were logged lately; see shake.c. Any thread. */
+enum {
+    HTTP_TLS_ROWS = 256
+};
+
+struct http_tls_row {
+    uint64_t key; /* Of an address and a reason; 0: free. */
+    uint64_t logged_ms;
+};
+
+struct http_tls_log {
+    pthread_mutex_t mutex;
+    struct http_tls_row rows[HTTP_TLS_ROWS];
+    uint64_t period_ms; /* When counting of `lines` began. */
+    uint32_t lines;
+};
+
 struct http_names { /* Used by hosts.c. */
     const struct config_clients *limits;
     char advertised[HTTP_HOST_MAX]; /* The advertised host without its port; "": none. */
@@ -132,6 +152,8 @@ struct http {
     const struct config_clients *limits;
     struct http_routes routes;
     struct http_names names;
+    struct tls_current *tls; /* NULL: off. */
+    struct http_tls_log tls_log;
     struct http_caps caps;
     struct MHD_Daemon *daemon;
     /* A daemon with one thread, for connections that start with a stream, a long poll or a
@@ -187,7 +209,8 @@ struct http_conn {
     struct list node; /* In http.conns. */
     struct http *http;
     struct MHD_Connection *mhd;
-    int fd; /* The library's descriptor; valid while the connection is in http.conns. */
+    bool is_tls; /* The descriptor is attached to TLS (tls/socket.h). */
+    int fd;      /* The library's descriptor; valid while the connection is in http.conns. */
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
     struct http_inlet inlet;       /* Used by the library thread only. */
@@ -317,6 +340,16 @@ void http_session_look(struct http_conn *conn);
  * replica does not know the session, so the session has ended. ERR_REPLICA_BEHIND: since the round,
  * a snapshot has installed an older state. */
 enum err http_session_find(struct http_conn *conn, const char **ret_why);
+
+/* ---- shake.c ---- */
+
+/* Loads the files of TLS; `*ret_current` is NULL when TLS is off. ERR_CONFIG, with a sentence. */
+enum err http_tls_open(const struct config_clients *limits, struct tls_current **ret_current,
+                       struct tls_fault *ret_fault);
+
+/* Logs a failure, unless the log has had enough of this address lately. Any thread. */
+void http_tls_failed(struct http *http, const struct sockaddr *address, enum tls_failure failure,
+                     const char *detail);
 
 /* ---- accept.c ---- */
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept);

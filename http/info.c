@@ -208,6 +208,7 @@ void http_write_metrics(struct http *http, struct buf *out)
     write_own_metrics(http, out);
     write_watcher(&http->watcher->metrics, out);
     write_transfers(&http->transfers, out);
+    tls_write_metrics(http->tls, out);
 }
 
 enum MHD_Result http_answer_metrics(struct http_conn *conn)

@@ -1,7 +1,7 @@
 #include "http/inlet.h"
 
-#include "tls/calls.h"
 #include "tls/socket.h"
+#include "tls/system.h"
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -28,7 +28,7 @@ static ssize_t receive(int fd, void *to, size_t len, int flags)
 {
     struct tls_socket *socket = tls_socket_of(fd);
 
-    return socket ? tls_socket_recv(socket, to, len, flags) : tls_call_recv(fd, to, len, flags);
+    return socket ? tls_socket_recv(socket, to, len, flags) : tls_system_recv(fd, to, len, flags);
 }
 
 /* ---- Attached descriptors ---- */
@@ -279,6 +279,19 @@ static ssize_t read_slowly(struct http_inlet *inlet, int fd, uint8_t *to, size_t
     }
 }
 
+/* A body that ends before its length, without close_notify, may have been cut by anybody on the
+ * way: that is no end in order. */
+static ssize_t end_of(const struct http_inlet *inlet, int fd, ssize_t got)
+{
+    bool inside = inlet->state == HTTP_INLET_LENGTH || inlet->state == HTTP_INLET_CHUNKS;
+
+    if (got == 0 && inside && tls_socket_is_truncated(fd)) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    return got;
+}
+
 static ssize_t read_checked(struct http_inlet *inlet, int fd, uint8_t *to, size_t len)
 {
     if (inlet->held.len > 0 || inlet->state == HTTP_INLET_REFUSED) {
@@ -288,7 +301,7 @@ static ssize_t read_checked(struct http_inlet *inlet, int fd, uint8_t *to, size_
     ssize_t got = receive(fd, to, len, 0);
 
     if (got <= 0) {
-        return got;
+        return end_of(inlet, fd, got);
     }
 
     struct look look = look_at(inlet, to, (size_t)got);

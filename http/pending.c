@@ -192,14 +192,14 @@ static void pending_drop(struct pending *pending, bool close_fd)
     mem_free(pending);
 }
 
-/* Answers without the library. The socket is read for a while before it is closed: closing it with
- * unread bytes would reset the connection and destroy the answer. */
-static void refuse(struct pending *pending, struct http_refusal refusal)
+/* Sends an answer without the library. The socket is read for a while before it is closed: closing
+ * it with unread bytes would reset the connection and destroy the answer. */
+static void finish_with(struct pending *pending, struct slice answer)
 {
     struct http_accept *accept = pending->accept;
 
     leave_seat(pending);
-    http_raw_refuse(accept->http, pending->watch.fd, refusal);
+    (void)loop_send(pending->watch.fd, answer.data, answer.len);
     loop_shutdown_write(pending->watch.fd);
     if (accept->lingering >= seats_limit(accept->http->limits->lingers_max, LINGERS_MAX)) {
         pending_drop(pending, true);
@@ -209,6 +209,16 @@ static void refuse(struct pending *pending, struct http_refusal refusal)
     accept->lingering++;
     pending->lingering = true;
     pending->deadline_ms = os_now_ms() + HTTP_LINGER_MS;
+}
+
+static void refuse(struct pending *pending, struct http_refusal refusal)
+{
+    struct buf out;
+
+    buf_init(&out, HTTP_KEEP_BYTES);
+    http_raw_problem(pending->accept->http, &out, refusal);
+    finish_with(pending, buf_slice(&out));
+    buf_release(&out);
 }
 
 static void hand_over(struct pending *pending, const struct first_head *first)
@@ -328,13 +338,34 @@ static void answer_upgrade(struct pending *pending, const struct first_head *fir
     principal_release(&upgrade->principal);
 }
 
+/* Answers a plain request where TLS is required. */
+static void refuse_plain(struct pending *pending, const struct first_head *first)
+{
+    struct buf out;
+
+    buf_init(&out,
+             (size_t)pending->accept->http->limits->head_bytes_max + 2 * (size_t)HTTP_KEEP_BYTES);
+    if (http_shake_redirect(pending->accept->http, &first->line, &first->head, &out)) {
+        finish_with(pending, buf_slice(&out));
+    } else {
+        refuse(pending, http_refusal_make(
+                            ERR_BAD_ARGUMENTS,
+                            "this replica serves clients by TLS only (clientTls=required): use "
+                            "https"));
+    }
+    buf_release(&out);
+}
+
 static void admit(struct pending *pending, const struct first_head *first)
 {
     struct upgrade upgrade = {.refusal = {.err = ERR_OK}};
 
     http_address_text(address_of(pending), upgrade.principal.address,
                       sizeof(upgrade.principal.address));
-    if (pending->cap != HTTP_CAP_OK) {
+    if (!pending->sealed &&
+        pending->accept->http->limits->tls.mode == (uint32_t)CONFIG_TLS_REQUIRED) {
+        refuse_plain(pending, first);
+    } else if (pending->cap != HTTP_CAP_OK) {
         admit_probe(pending, &first->line);
     } else if (!read_upgrade(pending->accept->http, first, &upgrade)) {
         hand_over(pending, first);
@@ -343,16 +374,55 @@ static void admit(struct pending *pending, const struct first_head *first)
     }
 }
 
+/* Looks at the first byte. True: the connection has begun TLS, and is with the thread of handshakes
+ * or closed. */
+static bool begin_tls(struct pending *pending)
+{
+    if (pending->known || !http_shake_is_tls(pending->accept, pending->watch.fd)) {
+        return false;
+    }
+    pending->known = true;
+    pending->seat.stage = SEATS_BEGUN;
+    if (!http_shake_begin(pending)) {
+        pending_drop(pending, true);
+    }
+    return true;
+}
+
+/* Whether nothing follows the `got` bytes. A plain socket is only reported with more bytes than
+ * before, or at its end (see mark). TLS is also reported when a part of a record has arrived. */
+static bool is_over(const struct pending *pending, ssize_t got)
+{
+    return got <= 0 || ((size_t)got == pending->peeked &&
+                        (!pending->sealed || tls_socket_is_ended(pending->watch.fd)));
+}
+
+/* Makes the loop report the socket when more bytes than these have arrived. Peeked bytes of TLS are
+ * in this process, so the kernel has only newer ones. */
+static void mark(struct pending *pending, size_t peeked)
+{
+    pending->known = true;
+    pending->seat.stage = SEATS_BEGUN;
+    pending->peeked = peeked;
+    if (!pending->sealed) {
+        loop_low_water(pending->watch.fd, (int)peeked + 1);
+    }
+}
+
 static void look_at_head(struct pending *pending)
 {
     struct http_accept *accept = pending->accept;
     size_t max = accept->http->limits->head_bytes_max;
-    ssize_t got = loop_peek(pending->watch.fd, accept->head, max + 1);
+    ssize_t got = 0;
 
+    if (begin_tls(pending)) {
+        return;
+    }
+    got = loop_peek(pending->watch.fd, accept->head, max + 1);
     if (got == -EAGAIN || got == -EINTR) {
         return;
     }
-    if (got <= 0 || (size_t)got == pending->peeked) {
+    if (is_over(pending, got)) {
         /* The client has closed, or has ended sending before its head was complete. */
         pending_drop(pending, true);
         return;
@@ -374,9 +444,7 @@ static void look_at_head(struct pending *pending)
     } else if (first.len > 0) {
         admit(pending, &first);
     } else {
-        pending->seat.stage = SEATS_BEGUN;
-        pending->peeked = bytes.len;
-        loop_low_water(pending->watch.fd, (int)bytes.len + 1);
+        mark(pending, bytes.len);
     }
 }
 
@@ -406,6 +474,19 @@ static struct pending *pending_new(struct http_accept *accept, int fd,
     return pending;
 }
 
+/* Takes the seat of a connection for another one. A connection in its handshake cannot be answered:
+ * it is cut, and closed when it comes back. */
+static void unseat(struct pending *pending)
+{
+    if (!pending->shaking) {
+        refuse_over_cap(pending);
+        return;
+    }
+    leave_seat(pending);
+    pending->unseated = true;
+    http_shake_cut(pending);
+}
+
 static void take_seat(struct pending *pending, enum http_cap cap)
 {
     struct http_accept *accept = pending->accept;
@@ -414,7 +495,7 @@ static void take_seat(struct pending *pending, enum http_cap cap)
     metric_add(cap == HTTP_CAP_TOTAL ? &metrics->refused_total : &metrics->refused_address, 1);
     metric_add(&metrics->seats_ever, 1);
     if (accept->seats.count >= seats_limit(accept->http->limits->seats_max, SEATS_MAX)) {
-        refuse_over_cap(list_entry(seats_weakest(&accept->seats), struct pending, seat));
+        unseat(list_entry(seats_weakest(&accept->seats), struct pending, seat));
     }
     pending->cap = cap;
     pending->deadline_ms = os_now_ms() + SEAT_MS;
@@ -440,11 +521,28 @@ void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr
     look_at_head(pending);
 }
 
+/* A connection whose seat is gone has a descriptor that counts nowhere, so it is closed. */
+void http_pending_take_shaken(struct http_accept *accept)
+{
+    struct list batch;
+
+    (void)mailbox_drain(tls_shaker_done(accept->shaker), &batch);
+    list_take_each (struct tls_shake, shake, node, &batch) {
+        struct pending *pending = list_entry(shake, struct pending, shake);
+
+        if (http_shake_end(pending) && !pending->unseated) {
+            look_at_head(pending);
+        } else {
+            pending_drop(pending, true);
+        }
+    }
+}
+
 void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
 {
     list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
-        if (now_ms < pending->deadline_ms) {
-            continue;
+        if (now_ms < pending->deadline_ms || pending->shaking) {
+            continue; /* The thread of handshakes has the same deadline. */
         }
         if (pending->cap != HTTP_CAP_OK) {
             refuse_over_cap(pending);
@@ -463,7 +561,9 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
 void http_pending_refuse_silent(struct http_accept *accept)
 {
     list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
-        if (!pending->lingering && pending->peeked == 0) {
+        if (pending->shaking) {
+            http_shake_cut(pending);
+        } else if (!pending->lingering && pending->peeked == 0) {
             refuse(pending, http_refusal_make(ERR_NOT_READY, "this replica is shutting down"));
         }
     }

@@ -192,7 +192,7 @@ static void seat_read(struct seat *seat)
     size_t max = seat->probe->http->limits->head_bytes_max;
     struct http_framing framing;
     uint8_t *to = buf_reserve(&seat->in, max + 1 - seat->in.len);
-    ssize_t got = recvfrom(seat->watch.fd, to, max + 1 - seat->in.len, MSG_DONTWAIT, NULL, NULL);
+    ssize_t got = recv(seat->watch.fd, to, max + 1 - seat->in.len, MSG_DONTWAIT);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;

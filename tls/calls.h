@@ -1,16 +1,12 @@
 /*
- * calls.h - the system calls behind the functions that this folder defines for the whole process:
- * send(), sendmsg(), shutdown() and close().
+ * calls.h - send(), sendmsg(), shutdown() and close() of the process, which serve attached
+ * descriptors by socket.h and all others by the system calls.
  */
 #ifndef TLS_CALLS_H
 #define TLS_CALLS_H
 
-#include <stddef.h>
-#include <sys/types.h>
-
-/* Without TLS, whether the descriptor is attached or not. */
-ssize_t tls_call_recv(int fd, void *to, size_t len, int flags);
-ssize_t tls_call_send(int fd, const void *from, size_t len, int flags);
-int tls_call_shutdown(int fd, int how);
+/* Fails an assertion if the libraries do not find these functions: then they would send plain
+ * bytes. Call it before a descriptor is attached. */
+void tls_calls_check(void);
 
 #endif

@@ -142,7 +142,8 @@ static bool reload(struct tls_current *current, struct tls_fault *fault)
     metric_add(&current->metrics.reloads, 1);
     if (!fresh) {
         metric_add(&current->metrics.reload_errors, 1);
-        log_error("tls", "reload failed, the old certificates stay in use: %s", fault->text);
+        log_error("tls", "reload failed, the old certificates stay in use: {reason}%s",
+                  fault->text);
         return false;
     }
     pthread_mutex_lock(&current->mutex);

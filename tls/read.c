@@ -1,6 +1,6 @@
 /* Reads of attached descriptors; the rules are in socket.h. */
-#include "tls/calls.h"
 #include "tls/socket_int.h"
+#include "tls/system.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,12 +8,17 @@
 
 void tls_read_break(struct tls_socket *socket, enum tls_failure failure)
 {
+    if (socket->end == END_BROKEN) {
+        return;
+    }
     socket->end = END_BROKEN;
     if (socket->error == 0) {
         socket->error = socket->write_error ? socket->write_error : ECONNRESET;
     }
-    socket->failure = failure;
     socket->finished = true;
+    if (failure != TLS_NONE && socket->peer.broke) {
+        socket->peer.broke(socket->peer.ctx, &socket->peer, failure);
+    }
 }
 
 /* Notes why OpenSSL gave no bytes. False: there are none now. */
@@ -79,7 +84,7 @@ static size_t decrypt(struct tls_socket *socket, uint8_t *to, size_t len)
 static void wake_reader(struct tls_socket *socket, size_t done)
 {
     if (socket->end != END_NOT && done > 0) {
-        (void)tls_call_shutdown(socket->fd, SHUT_RD);
+        (void)tls_system_shutdown(socket->fd, SHUT_RD);
     }
 }
 

@@ -1,7 +1,7 @@
 #include "tls/socket.h"
 
-#include "tls/calls.h"
 #include "tls/socket_int.h"
+#include "tls/system.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -28,16 +28,15 @@ static void on_alert(const SSL *ssl, int where, int value)
     }
 }
 
-struct tls_socket *tls_socket_new(struct tls_context *context, int fd)
+struct tls_socket *tls_socket_wrap(struct ssl_st *take_ssl, int fd)
 {
     struct tls_socket *socket = mem_zalloc(1, sizeof(*socket));
     BIO *bio = NULL;
 
     ASSERT(fd >= 0 && fd < TLS_FDS_MAX);
     mutex_init(&socket->mutex);
-    socket->context = tls_context_ref(context);
     socket->fd = fd;
-    socket->ssl = tls_context_connection(context);
+    socket->ssl = take_ssl;
     buf_init(&socket->plain, TLS_PEEK_MAX);
     buf_init(&socket->rest, TLS_REST_MAX);
     bio = BIO_new(tls_wire_method());
@@ -47,6 +46,14 @@ struct tls_socket *tls_socket_new(struct tls_context *context, int fd)
     SSL_set_bio(socket->ssl, bio, bio);
     ASSERT(SSL_set_app_data(socket->ssl, socket) == 1);
     SSL_set_info_callback(socket->ssl, on_alert);
+    return socket;
+}
+
+struct tls_socket *tls_socket_new(struct tls_context *context, int fd)
+{
+    struct tls_socket *socket = tls_socket_wrap(tls_context_connection(context), fd);
+
+    socket->context = tls_context_ref(context);
     return socket;
 }
 
@@ -65,6 +72,11 @@ void tls_socket_free(struct tls_socket *socket)
     mem_free(socket);
 }
 
+void tls_socket_report(struct tls_socket *socket, const struct tls_socket_peer *peer)
+{
+    socket->peer = *peer;
+}
+
 void tls_socket_attach(struct tls_socket *take_socket)
 {
     struct tls_socket *old = atomic_exchange(&sockets[take_socket->fd], take_socket);
@@ -80,7 +92,8 @@ static void note_client(struct tls_socket *socket)
     char text[TLS_IDENTITY_MAX];
 
     socket->resumed = SSL_session_reused(socket->ssl) == 1;
-    if (certificate && tls_identity_of(certificate, tls_context_identity(socket->context), text)) {
+    if (certificate && socket->context &&
+        tls_identity_of(certificate, tls_context_identity(socket->context), text)) {
         socket->identity = mem_strdup(text);
     }
 }
@@ -150,7 +163,7 @@ int tls_socket_shutdown(struct tls_socket *socket, int how)
     if (how != SHUT_RD) {
         notify(socket);
     }
-    return tls_call_shutdown(socket->fd, how);
+    return tls_system_shutdown(socket->fd, how);
 }
 
 void tls_socket_detach(struct tls_socket *socket)
@@ -179,7 +192,7 @@ bool tls_socket_waits(int fd)
         return false;
     }
     MUTEX_HOLD(&socket->mutex);
-    return holds(socket) || socket->end != END_NOT;
+    return holds(socket);
 }
 
 bool tls_socket_is_unread(int fd)
@@ -191,7 +204,7 @@ bool tls_socket_is_unread(int fd)
         return false;
     }
     MUTEX_HOLD(&socket->mutex);
-    return holds(socket) || tls_call_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+    return holds(socket) || tls_system_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 bool tls_socket_is_truncated(int fd)
@@ -216,17 +229,6 @@ bool tls_socket_is_ended(int fd)
     return socket->end != END_NOT;
 }
 
-enum tls_failure tls_socket_failure(int fd)
-{
-    struct tls_socket *socket = tls_socket_of(fd);
-
-    if (!socket) {
-        return TLS_NONE;
-    }
-    MUTEX_HOLD(&socket->mutex);
-    return socket->failure;
-}
-
 const char *tls_socket_identity(const struct tls_socket *socket)
 {
     return socket->identity ? socket->identity : "";
@@ -235,9 +237,4 @@ const char *tls_socket_identity(const struct tls_socket *socket)
 bool tls_socket_is_resumed(const struct tls_socket *socket)
 {
     return socket->resumed;
-}
-
-const char *tls_socket_version(const struct tls_socket *socket)
-{
-    return SSL_get_version(socket->ssl);
 }

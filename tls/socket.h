@@ -46,6 +46,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 enum {
@@ -56,6 +57,14 @@ enum {
 };
 
 struct tls_socket;
+
+/* What is known of the other side, and what to call when its connection breaks after the handshake:
+ * at most once, on the thread that found it, which holds the socket. */
+struct tls_socket_peer {
+    void (*broke)(void *ctx, const struct tls_socket_peer *peer, enum tls_failure failure);
+    void *ctx;
+    struct sockaddr_storage address;
+};
 
 enum tls_step {
     TLS_STEP_DONE,
@@ -68,6 +77,10 @@ enum tls_step {
  * the context. */
 struct tls_socket *tls_socket_new(struct tls_context *context, int fd);
 
+/* The same for either side of a connection whose settings are the caller's; it proves no identity.
+ */
+struct tls_socket *tls_socket_wrap(struct ssl_st *take_ssl, int fd);
+
 /* Frees a socket that is not attached. */
 void tls_socket_free(struct tls_socket *socket);
 
@@ -76,6 +89,9 @@ void tls_socket_free(struct tls_socket *socket);
 enum tls_step tls_socket_shake(struct tls_socket *socket, enum tls_failure *ret_failure,
                                char ret_detail[TLS_DETAIL_MAX]);
 
+/* Sets what to call; before the socket is attached. */
+void tls_socket_report(struct tls_socket *socket, const struct tls_socket_peer *peer);
+
 /* After the handshake: from now on the process's calls for this descriptor encrypt and decrypt, and
  * close() frees the socket. */
 void tls_socket_attach(struct tls_socket *take_socket);
@@ -83,7 +99,8 @@ void tls_socket_attach(struct tls_socket *take_socket);
 /* The attached socket of a descriptor; NULL: the descriptor is plain. */
 struct tls_socket *tls_socket_of(int fd);
 
-/* Whether the descriptor is attached and this module holds bytes, or an end, for the next read. */
+/* Whether the descriptor is attached and this module holds bytes for the next read. The end needs
+ * no question: the kernel reports it. */
 bool tls_socket_waits(int fd);
 
 /* Like tls_socket_waits, and also true when the kernel holds bytes. Takes nothing, so that any
@@ -96,13 +113,9 @@ bool tls_socket_is_truncated(int fd);
 /* Whether no byte follows those that were read or peeked: the other side has ended. */
 bool tls_socket_is_ended(int fd);
 
-/* Why the connection broke after its handshake; TLS_NONE: it did not. */
-enum tls_failure tls_socket_failure(int fd);
-
 /* The identity that the client's certificate proves; "": none. Valid until the socket is closed. */
 const char *tls_socket_identity(const struct tls_socket *socket);
 bool tls_socket_is_resumed(const struct tls_socket *socket);
-const char *tls_socket_version(const struct tls_socket *socket); /* "TLSv1.3" */
 
 /* These functions are the calls of attached descriptors; the results are those of the calls of the
  * same names. The only flags with a meaning are MSG_PEEK and MSG_MORE: no call ever waits. */

@@ -22,13 +22,13 @@ enum end {
 
 struct tls_socket {
     pthread_mutex_t mutex;
-    struct tls_context *context;
+    struct tls_context *context; /* NULL: the settings are the caller's. */
     SSL *ssl;
     int fd;
     enum end end;
-    int error;       /* Of END_BROKEN, and of the kernel when it reads; as errno. */
-    int write_error; /* Of the kernel when it writes. */
-    enum tls_failure failure;
+    int error;                   /* Of END_BROKEN, and of the kernel when it reads; as errno. */
+    int write_error;             /* Of the kernel when it writes. */
+    struct tls_socket_peer peer; /* `broke` NULL: nothing to call. */
     bool resumed;
     bool finished;     /* close_notify was sent, or must not be sent any more. */
     bool renegotiates; /* The client has asked for a renegotiation. */

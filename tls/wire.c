@@ -4,8 +4,8 @@
  * from there: an incomplete record moves to OpenSSL, and what is left when the caller's buffer is
  * full stays with the socket.
  */
-#include "tls/calls.h"
 #include "tls/socket_int.h"
+#include "tls/system.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static bool fill_scratch(struct tls_socket *socket)
         return false;
     }
     do {
-        got = tls_call_recv(socket->fd, scratch.bytes, sizeof(scratch.bytes), MSG_DONTWAIT);
+        got = tls_system_recv(socket->fd, scratch.bytes, sizeof(scratch.bytes), MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
     socket->drained = got < (ssize_t)sizeof(scratch.bytes);
     socket->empty = got < 0;
@@ -116,7 +116,7 @@ static ssize_t push(struct tls_socket *socket, const void *from, size_t len)
     ssize_t sent = 0;
 
     do {
-        sent = tls_call_send(socket->fd, from, len, socket->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = tls_system_send(socket->fd, from, len, socket->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 && errno == EAGAIN ? 0 : sent;
 }

@@ -16,6 +16,8 @@
  * - fd_limit_per_thread must stay 0: otherwise the library finds a connection by a linear scan.
  * - We offer no extensions: permessage-deflate costs 140 KiB per connection.
  */
+#include "tls/socket.h"
+
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/network.h"
@@ -87,6 +89,14 @@ static void send_hello(struct ws_socket *socket)
     (void)ws_out_end(socket, PIECE_FIXED);
 }
 
+/* Gives the socket a turn when bytes wait that the loop does not report. */
+static void look_for_unread(struct ws_socket *socket)
+{
+    if (socket->open && socket->intake.reads && tls_socket_waits(lws_get_socket_fd(socket->wsi))) {
+        ws_turn_soon(socket);
+    }
+}
+
 static void socket_opened(struct ws_socket *socket, struct lws *wsi)
 {
     int bytes = WS_KERNEL_BYTES;
@@ -97,6 +107,7 @@ static void socket_opened(struct ws_socket *socket, struct lws *wsi)
     socket->open = true;
     socket->intake.reads = true;
     send_hello(socket);
+    look_for_unread(socket);
     if (atomic_load(&socket->ws->draining)) {
         ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
     }
@@ -135,7 +146,8 @@ static void socket_free(struct ws_socket *socket)
 /* ---- The library ---- */
 
 enum {
-    HANDSHAKE_MAX = 512 /* Upper bound of the bytes of an answer to a handshake. */
+    UNREAD_READS_MAX = 4, /* Before other sockets have their turn. */
+    HANDSHAKE_MAX = 512   /* Upper bound of the bytes of an answer to a handshake. */
 };
 
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
@@ -224,6 +236,27 @@ static void adopt(struct ws_socket *socket, int fd)
     ws->adopting = NULL;
 }
 
+/* The loop reports what the kernel holds. Bytes that TLS has decrypted, but that did not fit into
+ * the last read or came with the request's head, are read here. */
+void ws_library_read_unread(struct ws_socket *socket)
+{
+    int fd = socket->open ? lws_get_socket_fd(socket->wsi) : -1;
+
+    for (int i = 0; socket->open && socket->intake.reads && tls_socket_waits(fd); i++) {
+        ssize_t got = -1;
+
+        if (i == UNREAD_READS_MAX) {
+            ws_turn_later(socket);
+            return;
+        }
+        got = recv(fd, socket->ws->unread, WS_READ_BYTES, MSG_DONTWAIT);
+        if (got <= 0) {
+            return; /* The loop reports the end or the error. */
+        }
+        ws_read_bytes(socket, socket->ws->unread, (size_t)got);
+    }
+}
+
 void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival)
 {
     struct ws_socket *socket = socket_new(ws, take_arrival);
@@ -250,6 +283,7 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
     case LWS_CALLBACK_RAW_RX:
         if (socket->open) {
             ws_read_bytes(socket, in, len);
+            look_for_unread(socket);
         }
         return 0;
     case LWS_CALLBACK_RAW_WRITEABLE:

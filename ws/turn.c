@@ -2,6 +2,8 @@
  * Decides when a socket has its turn (at the end of this round of the loop, or of a later round)
  * and when its timer fires. Also decides whether its messages are taken and its bytes are read.
  */
+#include "tls/socket.h"
+
 #include "ws/ws_int.h"
 
 void ws_turn_soon(struct ws_socket *socket)
@@ -136,6 +138,9 @@ void ws_intake_pace(struct ws_socket *socket)
     }
     socket->intake.reads = reads;
     (void)lws_rx_flow_control(socket->wsi, reads);
+    if (reads && tls_socket_waits(lws_get_socket_fd(socket->wsi))) {
+        ws_turn_soon(socket); /* The loop does not report what TLS has decrypted. */
+    }
 }
 
 void ws_intake_stop(struct ws_socket *socket, enum ws_stop why, bool stop)

@@ -115,6 +115,7 @@ static void run_messages(struct ws_socket *socket)
 
 static void give_turn(struct ws_socket *socket)
 {
+    ws_library_read_unread(socket);
     if (!socket->open) {
         return;
     }
@@ -298,6 +299,7 @@ static void free_all(struct ws *ws)
     buf_release(&ws->scratch);
     text_release(&ws->answer);
     mem_free(ws->block);
+    mem_free(ws->unread);
     mem_free(ws);
 }
 
@@ -328,6 +330,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     buf_init(&ws->scratch, WS_REPLY_MAX);
     text_init(&ws->answer, WS_REPLY_MAX, gate_unsent(gate));
     ws->block = mem_alloc(WS_BLOCK_BYTES);
+    ws->unread = mem_alloc(WS_READ_BYTES);
     rng_init(&ws->rng, os_random_u64());
     watch_all(ws);
     return ws;

@@ -124,6 +124,7 @@ struct ws {
     struct ev_loop *loop;
     struct lws_context *context;
     struct lws_vhost *vhost;
+    uint8_t *unread;            /* Scratch memory of WS_READ_BYTES: see ws_library_read_unread. */
     struct ws_socket *adopting; /* Socket being handed to the library; NULL once it is freed. */
 
     struct ws_inbox arrivals; /* From any thread: struct ws_arrival. */
@@ -589,5 +590,8 @@ void ws_library_close(struct ws *ws);
 
 /* Gives the connection to the library; when that fails, closes it and frees the socket. */
 void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival);
+
+/* Reads the bytes of which the library's loop does not know; a turn begins with them. */
+void ws_library_read_unread(struct ws_socket *socket);
 
 #endif

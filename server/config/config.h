@@ -108,6 +108,26 @@ struct config_tree {
     uint64_t window_bytes_max;
 };
 
+enum config_client_tls { /* In the order of the choices of clientTls. */
+    CONFIG_TLS_OFF,
+    CONFIG_TLS_OPTIONAL, /* The client port takes plain connections and TLS. */
+    CONFIG_TLS_REQUIRED  /* Plain requests are redirected or refused. */
+};
+
+/* TLS on the client port. The numbers of the choices are those of tls/context.h. */
+struct config_tls {
+    uint32_t mode;                    /* enum config_client_tls */
+    char cert_files[CONFIG_LIST_MAX]; /* Comma separated. */
+    char key_files[CONFIG_LIST_MAX];
+    char ca_file[CONFIG_PATH_MAX];  /* "": none. */
+    char crl_file[CONFIG_PATH_MAX]; /* "": none. */
+    uint32_t clients;               /* clientCertificates: 0 off, 1 ask, 2 required. */
+    uint32_t identity; /* x509Identity: 0 subject, 1 san-dns, 2 san-uri, 3 san-email. */
+    char super_x509[CONFIG_PATH_MAX]; /* Identity of the super user; "": none. */
+    uint64_t hsts_ms;                 /* 0: the header is not sent. */
+    uint32_t handshakes_max;
+};
+
 /* Settings and limits of the front ends: see gate_limits(). */
 struct config_clients {
     char client_address[CONFIG_HOST_MAX]; /* Numeric address. */
@@ -124,6 +144,7 @@ struct config_clients {
     uint32_t proxy_count;
     char web_dir[CONFIG_PATH_MAX];      /* Directory of the dashboard; "": the built-in one. */
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
+    struct config_tls tls;
     bool insecure;
     bool read_only;        /* gate_submit refuses the writes of clients. */
     bool require_identity; /* Anonymous clients are refused, except for probes. */

@@ -71,7 +71,48 @@ static enum err check_servers(struct config_loader *loader)
     return check_addresses(loader);
 }
 
-/* Refuses an address beyond loopback, unless the operator has accepted the risk. */
+/* The rules of TLS on the client port, besides the contents of the files. */
+static enum err check_tls(struct config_loader *loader)
+{
+    const struct config_clients *clients = &loader->config->clients;
+    const struct config_tls *tls = &clients->tls;
+    bool on = tls->mode != CONFIG_TLS_OFF;
+
+    const struct {
+        bool fails;
+        const char *text;
+    } checks[] = {
+        {on && !tls->cert_files[0],
+         "tlsCertFile: missing, and clientTls is not off; give the certificate of this replica"},
+        {on && !tls->key_files[0],
+         "tlsKeyFile: missing, and clientTls is not off; give the private key of tlsCertFile"},
+        {!on && tls->cert_files[0],
+         "clientTls: off, so tlsCertFile has no use; give clientTls=optional or required"},
+        {!on && tls->clients != 0,
+         "clientCertificates: needs TLS; give clientTls=optional or required"},
+        {tls->clients != 0 && !tls->ca_file[0],
+         "clientCaFile: missing, and clientCertificates is not off; give the CAs of the clients"},
+        {tls->clients == 0 && tls->ca_file[0],
+         "clientCertificates: off, so clientCaFile has no use; give clientCertificates=ask or "
+         "required"},
+        {tls->crl_file[0] && !tls->ca_file[0],
+         "clientCrlFile: needs clientCaFile; give the CAs of the clients"},
+        {tls->super_x509[0] && tls->clients == 0,
+         "superX509: needs certificates of clients; give clientCertificates=ask or required"},
+        {tls->hsts_ms != 0 && tls->mode != CONFIG_TLS_REQUIRED,
+         "tlsHsts: browsers would use TLS only, so it needs clientTls=required"},
+    };
+
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        if (checks[i].fails) {
+            return config_fail(loader, "%s", checks[i].text);
+        }
+    }
+    return ERR_OK;
+}
+
+/* Refuses an address beyond loopback, unless its bytes are sealed or the operator has accepted the
+ * risk. */
 static enum err check_reach(struct config_loader *loader, const char *key, const char *address,
                             const char *text)
 {
@@ -79,9 +120,10 @@ static enum err check_reach(struct config_loader *loader, const char *key, const
         return ERR_OK;
     }
     return config_fail(loader,
-                       "%s: %s is beyond loopback and there is no TLS; keep 127.0.0.1 or accept "
-                       "the risk with insecure=true",
-                       key, text);
+                       "%s: %s is beyond loopback and serves clients without TLS; keep 127.0.0.1, "
+                       "%saccept the risk with insecure=true",
+                       key, text,
+                       strcmp(key, "clientAddress") ? "or " : "give clientTls=required, or ");
 }
 
 static enum err check_client_address(struct config_loader *loader)
@@ -95,7 +137,9 @@ static enum err check_client_address(struct config_loader *loader)
                            "127.0.0.1, 0.0.0.0 or ::1",
                            text);
     }
-    return check_reach(loader, "clientAddress", text, text);
+    return loader->config->clients.tls.mode == CONFIG_TLS_REQUIRED
+               ? ERR_OK
+               : check_reach(loader, "clientAddress", text, text);
 }
 
 /* Splits "127.0.0.1:9990" or "[::1]:9990". */
@@ -403,9 +447,10 @@ static enum err check_web_dir(struct config_loader *loader)
 enum err config_check(struct config_loader *loader)
 {
     enum err (*const checks[])(struct config_loader * loader) = {
-        check_servers, check_client_address, check_probe_address, check_peer_address,
-        check_sizes,   check_sessions,       check_tree_bytes,    check_pools,
-        check_super,   check_proxies,        check_web_dir,       config_check_peers,
+        check_servers,      check_tls,   check_client_address, check_probe_address,
+        check_peer_address, check_sizes, check_sessions,       check_tree_bytes,
+        check_pools,        check_super, check_proxies,        check_web_dir,
+        config_check_peers,
     };
     enum err err = ERR_OK;
 

@@ -13,7 +13,7 @@ enum config_source {
 };
 
 enum {
-    CONFIG_ROWS_MAX = 96,
+    CONFIG_ROWS_MAX = 128,
     CONFIG_VALUE_MAX = 4096, /* Longest value text. */
     CONFIG_WHERE_MAX = 320,
 };

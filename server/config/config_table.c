@@ -26,6 +26,10 @@ static const char *const full_names[] = {"refuse", "drop", NULL};
 static const char *const tls_names[] = {"off", "accept", "dial", "required", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
 
+static const char *const client_tls_names[] = {"off", "optional", "required", NULL};
+static const char *const certificate_names[] = {"off", "ask", "required", NULL};
+static const char *const identity_names[] = {"subject", "san-dns", "san-uri", "san-email", NULL};
+
 static const struct config_row rows[] = {
     NUMBER("id", U32, id, NULL, 1, ZAB_ID_MAX, "number of this replica, unique in the ensemble"),
     TEXT("dataDir", storage.data_dir, NULL, 1,
@@ -47,6 +51,27 @@ static const struct config_row rows[] = {
     TEXT("webDir", clients.web_dir, "", 0,
          "directory with another dashboard than the built-in one, for its development"),
     FLAG("insecure", clients.insecure, "true: serve clients beyond loopback without TLS"),
+    CHOICE("clientTls", clients.tls.mode, "off", client_tls_names,
+           "TLS on clientPort; optional: plain connections as well"),
+    TEXT("tlsCertFile", clients.tls.cert_files, "", 0,
+         "certificate of this replica in PEM form, with its intermediate certificates; or several "
+         "files, comma separated"),
+    TEXT("tlsKeyFile", clients.tls.key_files, "", 0,
+         "private key of the certificate; as many files as tlsCertFile, in the same order"),
+    TEXT("clientCaFile", clients.tls.ca_file, "", 0,
+         "certificates of the CAs that sign the certificates of clients"),
+    TEXT("clientCrlFile", clients.tls.crl_file, "", 0,
+         "revocation lists for the certificates of clients"),
+    CHOICE("clientCertificates", clients.tls.clients, "off", certificate_names,
+           "certificates of clients; required: a client without one is refused"),
+    CHOICE("x509Identity", clients.tls.identity, "subject", identity_names,
+           "the name in a client's certificate that is its identity"),
+    TEXT("superX509", clients.tls.super_x509, "", 0,
+         "identity by certificate of the super user, which no ACL restricts"),
+    NUMBER("tlsHsts", U64, clients.tls.hsts_ms, "0", 0, 10 * 366 * 24 * HOUR_MS,
+           "ms for which browsers shall use TLS only (Strict-Transport-Security); 0: not sent"),
+    LIMIT("maxHandshakes", U32, clients.tls.handshakes_max, "1024", 1, 1000000,
+          "TLS handshakes with clients at a time; further connections wait"),
     FLAG("readOnly", clients.read_only,
          "true: this replica refuses writes of its clients; it still votes and may lead"),
     FLAG("requireIdentity", clients.require_identity,

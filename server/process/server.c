@@ -341,26 +341,19 @@ int server_wait(struct server *server)
 
     ASSERT(server->store);
     fill_signals(&set);
-    for (;;) {
-        if (sigwait(&set, &signal_number) != 0) {
-            continue;
-        }
-        if (signal_number != SIGHUP) {
-            return signal_number;
-        }
-        if (server->audit) {
-            log_info("server", "SIGHUP: the audit file is opened again if it was renamed; nothing "
-                               "else is reloaded");
-            audit_reopen(server->audit);
-            continue;
-        }
-        /* SIGHUP means that a terminal has closed, which must not end a replica, or that a reload
-         * is requested, which is not supported. */
-        log_warn(
-            "server",
-            "SIGHUP: nothing is reloaded; the replica continues unchanged. Restart it to change "
-            "its configuration; send SIGTERM to end it");
+    while (sigwait(&set, &signal_number) != 0) {
     }
+    return signal_number;
+}
+
+bool server_reload(struct server *server)
+{
+    if (!server->audit) {
+        return false;
+    }
+    log_info("server", "SIGHUP: the audit file is opened again if it was renamed");
+    audit_reopen(server->audit);
+    return true;
 }
 
 /* True when a signal has come before `end_ms`. SIGCONT interrupts the wait, but is none of the

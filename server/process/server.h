@@ -36,8 +36,12 @@ struct gate *server_gate(struct server *server);
  * else, so that no SIGHUP ends a replica while it starts. */
 void server_block_signals(void);
 
-/* Waits for SIGTERM or SIGINT; returns the signal. SIGHUP is logged. Main thread. */
+/* Waits for SIGTERM, SIGINT or SIGHUP; returns the signal. SIGHUP must not end a replica: it means
+ * that a terminal has closed, or asks for a reload. Main thread. */
 int server_wait(struct server *server);
+
+/* Handles SIGHUP: opens the audit file again. False: there is none. Main thread. */
+bool server_reload(struct server *server);
 
 /* Makes readiness fail from now on. Requests are still served until this function returns: after
  * drainDelay, or at another SIGTERM or SIGINT. Main thread. */

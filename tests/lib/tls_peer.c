@@ -57,6 +57,7 @@ void tls_peer_open(struct tls_peer *peer, const struct cert_kit *kit,
                    const struct tls_peer_setup *setup, int fd)
 {
     const char *name = setup->name ? setup->name : "localhost";
+    char sni[ISSUE_NAME_MAX + 1]; /* The macro wants it writable. */
 
     *peer = (struct tls_peer){.fd = fd};
     make_ctx(peer, kit, setup);
@@ -67,7 +68,8 @@ void tls_peer_open(struct tls_peer *peer, const struct cert_kit *kit,
     BIO_set_mem_eof_return(peer->in, -1);
     SSL_set_bio(peer->ssl, peer->in, peer->out);
     ASSERT(SSL_set_app_data(peer->ssl, peer) == 1);
-    ASSERT(SSL_set_tlsext_host_name(peer->ssl, name) == 1);
+    (void)snprintf(sni, sizeof(sni), "%s", name);
+    ASSERT(SSL_set_tlsext_host_name(peer->ssl, sni) == 1);
     ASSERT(SSL_set1_host(peer->ssl, name) == 1);
     if (setup->protocols) {
         const unsigned char *list = (const unsigned char *)setup->protocols;

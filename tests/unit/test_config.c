@@ -358,6 +358,44 @@ TEST(addresses_beyond_loopback_need_protection, make_dir, remove_dir)
     assert_false(config_is_loopback("127.example.org"));
 }
 
+#define TLS "id=1\ndataDir=/d\ntlsCertFile=/c\ntlsKeyFile=/k\n"
+
+TEST(tls_needs_its_files_and_makes_an_address_safe, make_dir, remove_dir)
+{
+    assert_refused("id=1\ndataDir=/d\nclientTls=optional\n", "tlsCertFile: missing", "clientTls");
+    assert_refused("id=1\ndataDir=/d\nclientTls=required\ntlsCertFile=/c\n", "tlsKeyFile: missing",
+                   "tlsCertFile");
+    assert_refused(TLS, "clientTls: off", "tlsCertFile");
+    assert_refused(TLS "clientTls=on\n", "clientTls", "off, optional, required");
+    assert_refused(TLS "clientTls=optional\nclientCertificates=ask\n", "clientCaFile: missing",
+                   "clientCertificates");
+    assert_refused(TLS "clientTls=optional\nclientCaFile=/a\n", "clientCertificates: off",
+                   "clientCaFile");
+    assert_refused(TLS "clientTls=optional\nclientCrlFile=/r\n", "clientCrlFile", "clientCaFile");
+    assert_refused("id=1\ndataDir=/d\nclientCertificates=ask\n", "clientCertificates",
+                   "clientTls=optional");
+    assert_refused(TLS "clientTls=optional\nsuperX509=CN=a\n", "superX509", "clientCertificates");
+    assert_refused(TLS "clientTls=optional\ntlsHsts=1000\n", "tlsHsts", "clientTls=required");
+    /* Plain connections are still possible with `optional`. */
+    assert_refused(TLS "clientTls=optional\nclientAddress=0.0.0.0\n", "clientAddress",
+                   "clientTls=required");
+    assert_int_equal(load_text(TLS "clientTls=required\nclientAddress=0.0.0.0\ntlsHsts=1000\n"),
+                     ERR_OK);
+    assert_int_equal(config.clients.tls.mode, CONFIG_TLS_REQUIRED);
+    assert_int_equal(config.clients.tls.hsts_ms, 1000);
+    assert_int_equal(config.clients.tls.handshakes_max, 1024);
+    /* The probes' own socket stays plain. */
+    assert_refused(TLS "clientTls=required\nprobeListen=0.0.0.0:9\n", "probeListen",
+                   "insecure=true");
+    assert_int_equal(load_text(TLS "clientTls=required\nclientCertificates=required\n"
+                                   "clientCaFile=/a\nclientCrlFile=/r\nx509Identity=san-uri\n"
+                                   "superX509=CN=root,O=b\n"),
+                     ERR_OK);
+    assert_int_equal(config.clients.tls.clients, 2);
+    assert_int_equal(config.clients.tls.identity, 2);
+    assert_string_equal(config.clients.tls.super_x509, "CN=root,O=b");
+}
+
 static enum err load_with_secret(const char *secret, mode_t mode)
 {
     char text[256];

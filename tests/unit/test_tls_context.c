@@ -61,7 +61,7 @@ TEST(old_versions_are_refused, tls_kit, tls_kit_open, tls_kit_close)
     expect_refused(tls_kit, &(struct tls_peer_setup){.version = TLS1_VERSION}, TLS_VERSION);
     expect_refused(tls_kit, &(struct tls_peer_setup){.version = TLS1_1_VERSION}, TLS_VERSION);
     tls_kit_connect(tls_kit, &(struct tls_peer_setup){.version = TLS1_2_VERSION});
-    assert_string_equal(tls_socket_version(tls_kit->socket), "TLSv1.2");
+    assert_string_equal(SSL_get_version(tls_kit->peer.ssl), "TLSv1.2");
 }
 
 TEST(ciphers_without_forward_secrecy_or_aead_are_refused, tls_kit, tls_kit_open, tls_kit_close)

@@ -59,7 +59,7 @@ TEST(a_request_and_its_answer_pass_through_the_calls_of_the_process, tls_kit, tl
     assert_string_equal(bytes, "GET /");
     assert_int_equal(send(tls_kit->fd, "200", 3, MSG_NOSIGNAL), 3);
     hears(tls_kit, "200", 3);
-    assert_string_equal(tls_socket_version(tls_kit->socket), "TLSv1.3");
+    assert_string_equal(SSL_get_version(tls_kit->peer.ssl), "TLSv1.3");
 }
 
 TEST(a_handshake_may_arrive_byte_by_byte, tls_kit, tls_kit_open, tls_kit_close)
@@ -295,7 +295,7 @@ TEST(an_end_behind_bytes_wakes_the_reader_again, tls_kit, tls_kit_open, tls_kit_
     (void)tls_peer_push(&tls_kit->peer, SIZE_MAX);
     assert_true(has_edge(epoll));
     assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), 4);
-    assert_true(tls_socket_waits(tls_kit->fd));
+    assert_true(tls_socket_is_ended(tls_kit->fd));
     assert_true(has_edge(epoll));
     assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), 0);
     assert_false(tls_socket_is_truncated(tls_kit->fd));
@@ -349,7 +349,7 @@ static void expect_broken(struct tls_kit *kit, enum tls_failure failure)
 
     assert_int_equal(recv(kit->fd, bytes, sizeof(bytes), 0), -1);
     assert_int_equal(errno, ECONNRESET);
-    assert_int_equal(tls_socket_failure(kit->fd), failure);
+    assert_int_equal(kit->broken, failure);
     assert_true(tls_socket_is_truncated(kit->fd));
     assert_int_equal(send(kit->fd, "x", 1, MSG_NOSIGNAL), -1);
     assert_int_equal(errno, ECONNRESET);

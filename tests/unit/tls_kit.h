@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_TLS_KIT_H
 #define TESTS_UNIT_TLS_KIT_H
 
+#include "tls/calls.h"
 #include "tls/current.h"
 #include "tls/socket.h"
 
@@ -34,6 +35,7 @@ struct tls_kit {
     int far;
     struct tls_socket *socket;
     enum tls_failure failure;
+    enum tls_failure broken; /* Reported after the handshake. */
     char detail[TLS_DETAIL_MAX];
     struct buf got; /* What the client has decrypted. */
 };
@@ -62,6 +64,7 @@ static inline void tls_kit_start(struct tls_kit *kit)
 {
     struct tls_fault fault = {.text = ""};
 
+    tls_calls_check();
     if (!kit->current && tls_current_open(&kit->setup, &kit->current, &fault) != ERR_OK) {
         fail_msg("%s", fault.text);
     }
@@ -115,6 +118,15 @@ static inline enum tls_step tls_kit_step(struct tls_kit *kit)
     return tls_socket_shake(kit->socket, &kit->failure, kit->detail);
 }
 
+static inline void tls_kit_on_broken(void *ctx, const struct tls_socket_peer *peer,
+                                     enum tls_failure failure)
+{
+    struct tls_kit *kit = ctx;
+
+    assert_int_equal(peer->address.ss_family, AF_UNIX);
+    kit->broken = failure;
+}
+
 /* Runs the handshake to its end; true: both sides are content, and the descriptor is attached. */
 static inline bool tls_kit_shake(struct tls_kit *kit)
 {
@@ -136,6 +148,9 @@ static inline bool tls_kit_shake(struct tls_kit *kit)
         }
     }
     assert_int_equal(step, TLS_STEP_DONE);
+    tls_socket_report(kit->socket, &(struct tls_socket_peer){.broke = tls_kit_on_broken,
+                                                             .ctx = kit,
+                                                             .address = {.ss_family = AF_UNIX}});
     tls_socket_attach(kit->socket);
     return peer == 1;
 }
