@@ -4,6 +4,7 @@
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
 #include "tests/proc/faulty.h"
+#include "tests/proc/sealed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,6 +61,7 @@ static void build_config(const struct ensemble *ensemble, const struct replica *
 
         buf_printf(out, "server.%u=127.0.0.1:%u\n", other->id, port ? port : other->peer_port);
     }
+    sealed_configure(replica->client_port, out);
     buf_append_str(out, ensemble->keys ? ensemble->keys : "");
 }
 

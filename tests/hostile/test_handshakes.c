@@ -1,0 +1,124 @@
+/* Half handshakes of TLS delay neither probes nor the handshakes of other clients. */
+#include "tests/hostile/attack.h"
+#include "tests/lib/cert_kit.h"
+#include "tests/lib/tls_peer.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    HALF = 10000,
+    ADDRESSES = 5, /* 127.0.0.2 and following: each is within maxConnectionsPerAddress. */
+    OTHER = 100,
+    ROUNDS = 20,
+    PROBE_MS = 1000,
+    HANDSHAKE_MS = 5000
+};
+
+static struct ensemble ensemble;
+static struct cert_kit certs;
+static char keys[1024];
+static int half[HALF];
+
+static void set_up(void)
+{
+    static const struct cert_kit_spec server = {
+        .kind = ISSUE_SERVER, .common = "server", .names = CERT_KIT_LOCAL};
+
+    attack_raise_descriptors(HALF + 400);
+    cert_kit_open(&certs);
+    cert_kit_add(&certs, "replica", &server);
+    (void)snprintf(keys, sizeof(keys),
+                   "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
+                   "maxConnections=12000\nheadTimeout=60000\n",
+                   certs.dir, certs.dir);
+    ensemble_open(&ensemble, 1, NULL);
+    ensemble.keys = keys;
+    ensemble_write_configs(&ensemble);
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+}
+
+static void tear_down(void)
+{
+    for (int i = 0; i < HALF; i++) {
+        if (half[i] > 0) {
+            close(half[i]);
+        }
+    }
+    ensemble_close(&ensemble);
+    cert_kit_close(&certs);
+}
+
+static bool wait_for(int fd, uint64_t end_ms)
+{
+    uint64_t now_ms = os_now_ms();
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+
+    return now_ms < end_ms && poll(&ready, 1, (int)(end_ms - now_ms)) == 1;
+}
+
+/* The time of a handshake and of a read over it, in ms. */
+static uint64_t ask_sealed(uint8_t from)
+{
+    static const struct tls_peer_setup setup = {.name = NULL};
+    static const char request[] =
+        "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    uint64_t start_ms = os_now_ms();
+    int fd = attack_connect(ensemble.replicas[0].client_port, 0, from);
+    struct tls_peer peer;
+    struct buf got;
+
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    buf_init(&got, ATTACK_ANSWER_MAX);
+    tls_peer_open(&peer, &certs, &setup, fd);
+    while (tls_peer_shake(&peer) == 0) {
+        (void)tls_peer_push(&peer, SIZE_MAX);
+        assert_true(wait_for(fd, start_ms + HANDSHAKE_MS));
+        (void)tls_peer_pull(&peer, SIZE_MAX);
+    }
+    assert_int_equal(tls_peer_shake(&peer), 1);
+    tls_peer_send(&peer, request, strlen(request));
+    while (tls_peer_receive(&peer, &got) == SSL_ERROR_WANT_READ) {
+        assert_true(wait_for(fd, start_ms + HANDSHAKE_MS));
+    }
+    assert_int_equal(attack_status(&got), 200);
+    tls_peer_close(&peer);
+    close(fd);
+    buf_release(&got);
+    return os_now_ms() - start_ms;
+}
+
+TEST(half_handshakes_delay_no_one, set_up, tear_down)
+{
+    static const uint8_t begin[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196};
+    struct web_call probe = {.port = ensemble.replicas[0].client_port,
+                             .path = "/readyz",
+                             .fresh = true,
+                             .timeout_ms = PROBE_MS};
+    uint64_t longest_ms = 0;
+
+    for (int i = 0; i < HALF; i++) {
+        half[i] = attack_connect(ensemble.replicas[0].client_port, 0, (uint8_t)(2 + i % ADDRESSES));
+        assert_true(half[i] > 0);
+        (void)attack_send(half[i], begin, sizeof(begin));
+        if (i % (HALF / ROUNDS) == 0) {
+            assert_int_equal(web_do(ensemble.web, &probe, &ensemble.reply), 200);
+        }
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t took_ms = ask_sealed(OTHER);
+
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        assert_int_equal(web_do(ensemble.web, &probe, &ensemble.reply), 200);
+    }
+    print_message("the longest handshake beside %d half ones took %llu ms\n", HALF,
+                  (unsigned long long)longest_ms);
+    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"evicted\"}") >
+                0);
+    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes") <= 1024);
+}

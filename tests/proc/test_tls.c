@@ -1,0 +1,149 @@
+/* TLS of a real replica, as an operator sets it up: both kinds on one port, certificates of
+ * clients, reload, refused starts. */
+#include "tests/lib/cert_kit.h"
+#include "tests/proc/shell.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+static struct ensemble ensemble;
+static struct cert_kit certs;
+static char keys[2048];
+
+static void add_server(const char *common)
+{
+    const struct cert_kit_spec spec = {
+        .kind = ISSUE_SERVER, .common = common, .names = CERT_KIT_LOCAL};
+
+    cert_kit_add(&certs, "replica", &spec);
+}
+
+static void set_up(void)
+{
+    static const struct cert_kit_spec bob = {.kind = ISSUE_CLIENT, .common = "bob"};
+
+    cert_kit_open(&certs);
+    cert_kit_add(&certs, "bob", &bob);
+    add_server("first");
+    (void)snprintf(keys, sizeof(keys),
+                   "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
+                   "clientCaFile=%s/ca.pem\nclientCertificates=ask\n",
+                   certs.dir, certs.dir, certs.dir);
+    ensemble_open(&ensemble, 1, NULL);
+    ensemble.keys = keys;
+    ensemble_write_configs(&ensemble);
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    shell_open(&ensemble);
+    assert_int_equal(setenv("C", certs.dir, 1), 0);
+}
+
+static void tear_down(void)
+{
+    ensemble_close(&ensemble);
+    cert_kit_close(&certs);
+}
+
+/* The subject of the certificate that the replica shows now. */
+#define SUBJECT                                                            \
+    "openssl s_client -connect $ZABRA_ENDPOINTS </dev/null 2>/dev/null | " \
+    "sed -n 's/^subject=//p'"
+#define CURL "curl -sS -m 60 --cacert $C/ca.pem "
+
+static bool log_has(const char *text)
+{
+    return shell("grep -q '%s' %s", text, ensemble.replicas[0].log) == 0;
+}
+
+static bool shows(const char *common)
+{
+    return shell("%s", SUBJECT) == 0 && strstr(shell_output, common) != NULL;
+}
+
+TEST_GROUP(set_up, tear_down)
+
+TEST(one_port_serves_both_kinds)
+{
+    shell_expect(CURL "-X PUT -d hello \"https://$ZABRA_ENDPOINTS/znodes/v1/both?upsert=true\"", 0,
+                 "\"/both\"");
+    shell_expect("curl -sS \"http://$ZABRA_ENDPOINTS/znodes/v1/both?view=data\"", 0, "aGVsbG8=");
+    shell_expect("zabra get /both", 0, "hello");
+    shell_expect("ZABRA_ENDPOINTS=https://$ZABRA_ENDPOINTS zabra get --ca $C/ca.pem /both", 0,
+                 "hello");
+    shell_expect("curl -sS https://$ZABRA_ENDPOINTS/", 60, ""); /* Without the CA. */
+    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"full\"}") >= 2);
+    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_certificate_expires_seconds") > 86400);
+}
+
+TEST(a_large_value_passes_both_ways)
+{
+    shell_expect("head -c 1000000 /dev/urandom > $D/large && " CURL
+                 "--data-binary @$D/large -X PUT -o $D/said -w '%{http_code}' "
+                 "\"https://$ZABRA_ENDPOINTS/znodes/v1/large?upsert=true\"",
+                 0, "201");
+    shell_expect(CURL
+                 "-H 'Accept: application/octet-stream' -o $D/back "
+                 "https://$ZABRA_ENDPOINTS/znodes/v1/large && cmp $D/large $D/back && echo same",
+                 0, "same");
+}
+
+TEST(handshakes_that_are_refused_are_in_the_log)
+{
+    shell_expect("curl -sS --tls-max 1.1 --ciphers DEFAULT@SECLEVEL=0 --cacert $C/ca.pem "
+                 "https://$ZABRA_ENDPOINTS/ 2>&1",
+                 35, "");
+    ENSEMBLE_WAIT(&ensemble, log_has("no version of TLS from 1.2 on"));
+    assert_int_equal(
+        ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"version\"}"), 1);
+    shell_expect("openssl s_client -connect $ZABRA_ENDPOINTS -alpn h2 </dev/null 2>&1 | "
+                 "grep -c 'alert no application protocol'",
+                 0, "1");
+    shell_expect("openssl s_client -connect $ZABRA_ENDPOINTS -reconnect -tls1_2 </dev/null "
+                 "2>/dev/null | grep -c ^Reused",
+                 0, "5");
+}
+
+TEST(certificates_are_reloaded_by_a_signal_and_by_a_change)
+{
+    assert_true(shows("first"));
+    add_server("second");
+    ensemble_signal(&ensemble, 0, SIGHUP);
+    ENSEMBLE_WAIT(&ensemble, shows("second"));
+    add_server("third"); /* Without a signal, within two seconds. */
+    ENSEMBLE_WAIT(&ensemble, shows("third"));
+    cert_kit_write(&certs, "replica.key", slice_str("broken"));
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_tls_reload_errors_total") > 0);
+    assert_true(log_has("the old certificates stay in use: tlsKeyFile: "));
+    assert_true(shows("third"));
+    add_server("fourth");
+    ENSEMBLE_WAIT(&ensemble, shows("fourth"));
+}
+
+TEST(a_stream_goes_on_through_a_reload)
+{
+    struct shell_job stream;
+
+    shell_start(&stream, CURL "-N https://$ZABRA_ENDPOINTS/watch/v1/through?mode=persistent");
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_http_streams") > 0);
+    add_server("fifth");
+    ensemble_signal(&ensemble, 0, SIGHUP);
+    ENSEMBLE_WAIT(&ensemble, shows("fifth"));
+    shell_expect("zabra create /through said", 0, "/through");
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_http_streams") == 1);
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    shell_finish(&stream, 0, "/through");
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+}
+
+TEST(a_start_without_usable_files_writes_nothing)
+{
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    cert_kit_write(&certs, "replica.key", slice_str("broken"));
+    shell_expect("zabra serve --config $D/1.cfg 2>&1", 2, "holds no private key");
+    add_server("sixth");
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    assert_true(shows("sixth"));
+}
