@@ -202,12 +202,14 @@ void audit_sync(struct audit *audit, bool now)
 {
     uint64_t now_ms = os_now_ms();
     zxid_t recorded = atomic_load(&audit->recorded);
+    /* Records without a line, such as the age of an idle ensemble, leave nothing to sync. */
+    bool moved = audit->begun && recorded != atomic_load(&audit->keep);
 
-    if (!audit->dirty || (!now && now_ms < audit->synced_ms + SYNC_MS)) {
+    if ((!audit->dirty && !moved) || (!now && now_ms < audit->synced_ms + SYNC_MS)) {
         return;
     }
     audit->synced_ms = now_ms;
-    enum err err = audit_file_sync(&audit->file);
+    enum err err = audit->dirty ? audit_file_sync(&audit->file) : ERR_OK;
 
     audit->sync_failing = err != ERR_OK;
     if (err != ERR_OK) {

@@ -154,6 +154,22 @@ TEST(a_replica_that_is_set_back_records_nothing_twice, akit, akit_set_up, akit_t
     assert_int_equal(akit_count(akit_text(akit), "\"after\":5}]}\n"), 1);
 }
 
+/* Or an idle ensemble would keep its log for ever. */
+TEST(records_without_a_line_are_recorded_too, akit, akit_set_up, akit_tear_down)
+{
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+    akit_append_rec(akit, LOGREC_STAMP, slice_str("stamp"));
+    akit_record(akit);
+    AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+    akit_stop(akit);
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+}
+
 /* ---- A full disk. ---- */
 
 TEST(refuse_takes_no_writes_until_the_file_can_be_written, akit, akit_set_up, akit_tear_down)
