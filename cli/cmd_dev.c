@@ -41,6 +41,8 @@ struct dev {
     const char *data;             /* The value of --data. */
     char data_path[DEV_PATH_MAX]; /* The absolute path of `data`. */
     struct buf keys;              /* Lines of each configuration, from the command line. */
+    bool secure;                  /* --tls */
+    struct dev_tls tls;
     struct loop loop;
     struct loop_watch signals;
     struct child children[NODES_MAX];
@@ -67,7 +69,7 @@ static const struct number {
  * NULL. */
 static bool is_key(const char *arg, const char **ret_meant)
 {
-    static const char *const own[] = {"nodes", "data", "port", "wait"};
+    static const char *const own[] = {"nodes", "data", "port", "wait", "tls"};
     const struct config_row *rows = NULL;
     size_t count = config_rows(&rows);
     int wrong = ARGS_WRONG_MAX;
@@ -122,6 +124,11 @@ static int take_option(struct dev *dev, int arg_count, char **args, int *pos)
 {
     const char *data = cmd_option("data", arg_count, args, pos);
 
+    if (*pos < arg_count && strcmp(args[*pos], "--tls") == 0) {
+        (*pos)++;
+        dev->secure = true;
+        return CMD_OK;
+    }
     for (size_t i = 0; !data && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         const char *text = cmd_option(numbers[i].name, arg_count, args, pos);
         int64_t given = 0;
@@ -185,6 +192,9 @@ static void build_config(struct dev *dev, const struct child *child, struct buf 
     for (uint32_t i = 0; i < dev->nodes; i++) {
         buf_printf(out, "server.%u=127.0.0.1:%u\n", i + 1, dev->port + PEER_PORT_OFFSET + i);
     }
+    if (dev->secure) {
+        dev_tls_config(&dev->tls, out);
+    }
     append_tree_bytes(dev, out);
     buf_append_slice(out, buf_slice(&dev->keys));
 }
@@ -216,6 +226,7 @@ static int prepare_files(struct dev *dev)
     if (!realpath(dev->data, dev->data_path)) {
         return complain(dev->data, "cannot be used");
     }
+    code = dev->secure ? dev_tls_prepare(dev->data_path, &dev->tls) : CMD_OK;
     for (uint32_t i = 0; i < dev->nodes && code == CMD_OK; i++) {
         struct child *child = &dev->children[i];
 
@@ -306,13 +317,19 @@ static void open_signals(struct dev *dev)
     loop_add(&dev->loop, &dev->signals);
 }
 
+static const char *scheme(const struct dev *dev)
+{
+    return dev->secure ? "https" : "http";
+}
+
 /* Returns the status of the answer; 0: there is none. */
-static long ask(const struct child *child, const char *route, struct buf *body)
+static long ask(const struct dev *dev, const struct child *child, const char *route,
+                struct buf *body)
 {
     char url[64];
 
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", child->client_port, route);
-    return curl_handles_get(url, ASK_MS, body);
+    (void)snprintf(url, sizeof(url), "%s://127.0.0.1:%u%s", scheme(dev), child->client_port, route);
+    return curl_handles_get(url, dev->secure ? dev->tls.ca : NULL, ASK_MS, body);
 }
 
 static void start_due(struct dev *dev)
@@ -325,7 +342,7 @@ static void start_due(struct dev *dev)
         }
         /* The replica does not run yet: an answer is from another process on its port, often a
          * replica of a forgotten `zabra dev`. */
-        child->foreign = ask(child, "/livez", NULL) != 0;
+        child->foreign = ask(dev, child, "/livez", NULL) != 0;
         if (!child_start(child)) {
             plan_restart(child);
         }
@@ -340,7 +357,7 @@ static uint32_t count_ready(struct dev *dev)
 
     for (struct child *child = dev->children; child < dev->children + dev->nodes; child++) {
         if (child->pid > 0 && !child->ready && !child->foreign) {
-            child->ready = ask(child, "/readyz", NULL) == 200;
+            child->ready = ask(dev, child, "/readyz", NULL) == 200;
         }
         count += child->ready ? 1U : 0U;
     }
@@ -348,10 +365,10 @@ static uint32_t count_ready(struct dev *dev)
 }
 
 /* Prints the reason that a replica gives for not serving. */
-static void tell_unready(const struct child *child)
+static void tell_unready(const struct dev *dev, const struct child *child)
 {
     BUF_AUTO(text, DEV_LINE_MAX);
-    long status = child->pid > 0 ? ask(child, "/readyz?verbose", &text) : 0;
+    long status = child->pid > 0 ? ask(dev, child, "/readyz?verbose", &text) : 0;
 
     (void)fprintf(stderr, "zabra dev: replica %u does not serve yet; its log: %s\n%s", child->id,
                   child->log_path, status ? buf_cstr(&text) : "  it does not answer /readyz\n");
@@ -363,7 +380,7 @@ static bool is_enough(struct dev *dev, uint32_t ready)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
         if (!dev->children[i].ready) {
-            tell_unready(&dev->children[i]);
+            tell_unready(dev, &dev->children[i]);
         }
     }
     (void)fprintf(stderr, "zabra dev: %u of %u replicas serve after %u s\n", ready, dev->nodes,
@@ -398,39 +415,53 @@ static bool wait_ready(struct dev *dev)
  * commands use by default. */
 static void print_endpoints(const struct dev *dev)
 {
-    if (dev->port == PORT_DEFAULT && dev->nodes == NODES_DEFAULT) {
-        return;
-    }
-    (void)printf("\nTo use these replicas from the command line:\n"
-                 "\n"
-                 "  export ZABRA_ENDPOINTS=");
+    BUF_AUTO(list, DEV_LINE_MAX);
+
     for (uint32_t i = 0; i < dev->nodes; i++) {
-        (void)printf("%s127.0.0.1:%u", i ? "," : "", dev->children[i].client_port);
+        buf_printf(&list, "%s%s127.0.0.1:%u", i ? "," : "", dev->secure ? "https://" : "",
+                   dev->children[i].client_port);
     }
-    (void)printf("\n");
+    if (dev->secure) {
+        dev_tls_welcome(&dev->tls, buf_cstr(&list));
+    } else if (dev->port != PORT_DEFAULT || dev->nodes != NODES_DEFAULT) {
+        (void)printf("\nTo use these replicas from the command line:\n"
+                     "\n"
+                     "  export ZABRA_ENDPOINTS=%s\n",
+                     buf_cstr(&list));
+    }
+}
+
+/* Prints requests that a user may try first. */
+static void print_requests(const struct dev *dev)
+{
+    uint16_t last = (uint16_t)(dev->port + dev->nodes - 1);
+    uint16_t middle = (uint16_t)(dev->port + (dev->nodes > 1 ? 1 : 0));
+    const char *option = dev->secure ? "--cacert " : "";
+    const char *ca = dev->secure ? dev->tls.ca : "";
+    const char *blank = dev->secure ? " " : "";
+
+    (void)printf("\nWrite through one replica, read from another, look at all:\n"
+                 "\n"
+                 "  curl %s%s%s-X PUT -d hello '%s://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n"
+                 "  curl %s%s%s'%s://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n"
+                 "  curl %s%s%s%s://127.0.0.1:%u/ensemble/v1\n",
+                 option, ca, blank, scheme(dev), dev->port, option, ca, blank, scheme(dev), middle,
+                 option, ca, blank, scheme(dev), last);
 }
 
 static void print_welcome(const struct dev *dev)
 {
-    uint16_t last = (uint16_t)(dev->port + dev->nodes - 1);
-    uint16_t middle = (uint16_t)(dev->port + (dev->nodes > 1 ? 1 : 0));
-
     (void)printf("\n%u replica%s serve%s one tree:\n\n", dev->nodes, dev->nodes == 1 ? "" : "s",
                  dev->nodes == 1 ? "s" : "");
     for (const struct child *child = dev->children; child < dev->children + dev->nodes; child++) {
-        (void)printf("  http://127.0.0.1:%u   pid %d, log %s%s\n", child->client_port,
+        (void)printf("  %s://127.0.0.1:%u   pid %d, log %s%s\n", scheme(dev), child->client_port,
                      (int)child->pid, child->log_path, child->ready ? "" : "   (not yet)");
     }
-    (void)printf("\nWrite through one replica, read from another, look at all:\n"
-                 "\n"
-                 "  curl -X PUT -d hello 'http://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n"
-                 "  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n"
-                 "  curl http://127.0.0.1:%u/ensemble/v1\n",
-                 dev->port, middle, last);
+    print_requests(dev);
     print_endpoints(dev);
-    (void)printf("\nDashboard: http://127.0.0.1:%u/ui/\n"
+    (void)printf("\nDashboard: %s://127.0.0.1:%u/ui/\n"
                  "Data: %s. Ctrl-C stops all replicas; the next start finds the data again.\n",
-                 dev->port, dev->data_path);
+                 scheme(dev), dev->port, dev->data_path);
     (void)fflush(stdout);
 }
 
@@ -536,10 +567,12 @@ static int run(int arg_count, char **args)
 const struct cmd cmd_dev = {
     .name = "dev",
     .summary = "run a local ensemble to try zabra",
-    .usage = "[--nodes N] [--data DIR] [--port BASE] [--wait SECONDS] [--KEY VALUE]...",
+    .usage = "[--nodes N] [--data DIR] [--port BASE] [--wait SECONDS] [--tls] [--KEY VALUE]...",
     .text = "Starts N (default 3) replicas as separate processes on loopback. Client ports\n"
             "start at BASE (default 9998), peer ports at BASE + 1000. Data, configuration\n"
             "and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log (DIR: ./zabra-data).\n"
+            "--tls makes an authority and certificates in DIR/tls, unless they are there, and\n"
+            "the replicas speak only https (clientTls=required).\n"
             "--KEY VALUE sets a key in every configuration. A replica that ends is\n"
             "restarted, after a growing delay. Ctrl-C, SIGTERM and SIGHUP (a closed\n"
             "terminal, unless nohup was used) stop all replicas in an orderly way. Exit code\n"

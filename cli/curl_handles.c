@@ -53,14 +53,19 @@ void curl_handles_body(CURL *easy, struct buf *body)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)body);
 }
 
-long curl_handles_get(const char *url, long timeout_ms, struct buf *body)
+long curl_handles_get(const char *url, const char *ca, long timeout_ms, struct buf *body)
 {
     CURL *easy = curl_handles_easy();
     long status = 0;
 
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    /* With TLS libcurl must ignore SIGPIPE, which this option forbids. */
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, ca ? 0L : 1L);
+    if (ca) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, ca);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* Replicas are asked directly. */
     curl_handles_body(easy, body);
     if (curl_easy_perform(easy) == CURLE_OK) {

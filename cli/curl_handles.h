@@ -20,8 +20,9 @@ CURL *curl_handles_ended(CURLM *multi, CURLcode *ret_result);
  * ends the transfer. */
 void curl_handles_body(CURL *easy, struct buf *body);
 
-/* Sends one GET to a replica; `body` as in curl_handles_body(). Returns the status; 0: no complete
- * answer came within `timeout_ms`. */
-long curl_handles_get(const char *url, long timeout_ms, struct buf *body);
+/* Sends one GET to a replica; `body` as in curl_handles_body(). `ca` is the file of the authority
+ * for https; NULL: those of the machine. Returns the status; 0: no complete answer came within
+ * `timeout_ms`. */
+long curl_handles_get(const char *url, const char *ca, long timeout_ms, struct buf *body);
 
 #endif

@@ -8,6 +8,8 @@
 #ifndef CLI_DEV_H
 #define CLI_DEV_H
 
+#include "tls/issue_files.h"
+
 #include "base/buf.h"
 #include "base/loop.h"
 
@@ -51,5 +53,23 @@ void child_drain(struct child *child);
 /* Reports on stderr how the child ended: its exit code or signal, its last warning or error, and
  * what the operator may do. */
 void child_report_end(const struct child *child);
+
+/* ---- TLS (dev_tls.c) ---- */
+
+/* The certificates of --tls. */
+struct dev_tls {
+    char dir[ISSUE_PATH_MAX]; /* "DIR/tls" */
+    char ca[ISSUE_PATH_MAX];  /* The file of the authority. */
+};
+
+/* Makes what is missing of an authority, a certificate of the replicas and one of a client in
+ * "`data_path`/tls", and checks what is there. Returns CMD_OK, or the code of a reported error. */
+int dev_tls_prepare(const char *data_path, struct dev_tls *tls);
+
+/* Appends the keys of a configuration. */
+void dev_tls_config(const struct dev_tls *tls, struct buf *out);
+
+/* Prints how to use the replicas at `endpoints` from the command line. */
+void dev_tls_welcome(const struct dev_tls *tls, const char *endpoints);
 
 #endif

@@ -194,7 +194,7 @@ static void look_at_certificate(struct look *look, const json_t *replica)
     }
     if (errors > 0) {
         doctor_find(look, CERT_RELOAD, replica,
-                    "%.0f times the certificates could not be loaded again", errors);
+                    "the replica could not load its certificates again (%.0f times)", errors);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "base/os_process.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
-#include "tests/proc/ensemble.h"
+#include "tests/proc/shell.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -68,6 +68,8 @@ static void close_dir(void)
 /* Ignores SIGHUP, like nohup. */
 static bool ignore_hangup;
 
+static bool with_tls;
+
 static _Noreturn void become_dev(const char *wait)
 {
     char name[] = "zabra";
@@ -75,7 +77,8 @@ static _Noreturn void become_dev(const char *wait)
     char port[16];
     char data[sizeof(data_path) + 16];
     char seconds[32];
-    char *args[] = {name, command, port, data, seconds, NULL};
+    char tls[] = "--tls";
+    char *args[] = {name, command, port, data, seconds, with_tls ? tls : NULL, NULL};
     int fd = open(output_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -331,4 +334,73 @@ TEST(under_nohup_it_outlives_its_terminal, open_dir, close_dir)
     assert_false(says("stopping all replicas"));
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
+}
+
+/* ---- TLS ---- */
+
+/* Runs a command of zabra with the authority of dev, at the first replica only, until it succeeds,
+ * and once more. */
+static void expect_command(const char *command, const char *said)
+{
+    char line[SHELL_LINE_MAX];
+
+    (void)snprintf(line, sizeof(line),
+                   "eval \"$LIB\"; one() { zabra %s --endpoints https://127.0.0.1:%u --ca "
+                   "%s/tls/ca.pem 2>&1; }; await one; one",
+                   command, base, data_path);
+    shell_expect(line, 0, said);
+}
+
+/* One endpoint is enough: members that were found over https are asked over https. */
+TEST(with_tls_everything_is_made_once_and_used, open_dir, close_dir)
+{
+    char line[SHELL_LINE_MAX];
+
+    shell_open(&ensemble);
+    with_tls = true;
+    start_dev("60");
+    ENSEMBLE_WAIT(&ensemble, has_ended() || says("Ctrl-C stops all"));
+    (void)snprintf(line, sizeof(line), "curl --cacert %s/tls/ca.pem -X PUT", data_path);
+    expect_said(line);
+    (void)snprintf(line, sizeof(line), "export ZABRA_ENDPOINTS=https://127.0.0.1:%u,https://",
+                   base);
+    expect_said(line);
+    (void)snprintf(line, sizeof(line), "Dashboard: https://127.0.0.1:%u/ui/", base);
+    expect_said(line);
+    expect_command("set /a b --create", "");
+    expect_command("doctor", "3 replicas asked, no problem found");
+    expect_command("status -o json", "https://127.0.0.1");
+    (void)snprintf(line, sizeof(line), "stat -c %%a %s/tls/ca.key %s/tls/server.key | sort -u",
+                   data_path, data_path);
+    shell_expect(line, 0, "600\n");
+
+    /* The lines that it prints work as they are. */
+    (void)snprintf(line, sizeof(line),
+                   "eval \"$(sed -n 's/^  export/export/p' %s)\"; zabra get /a; "
+                   "zabra whoami -o json",
+                   output_path);
+    shell_expect(line, 0, "b");
+    (void)snprintf(line, sizeof(line), "sha256sum %s/tls/* >%s/sums", data_path, data_path);
+    shell_expect(line, 0, "");
+    assert_int_equal(kill(dev, SIGTERM), 0);
+    assert_int_equal(end_code(), 0);
+
+    /* The next start uses the same files. */
+    start_dev("60");
+    ENSEMBLE_WAIT(&ensemble, has_ended() || says("Ctrl-C stops all"));
+    expect_command("get /a", "b");
+    (void)snprintf(line, sizeof(line), "sha256sum -c --quiet %s/sums", data_path);
+    shell_expect(line, 0, "");
+    assert_int_equal(kill(dev, SIGTERM), 0);
+    assert_int_equal(end_code(), 0);
+
+    /* A wrong file is reported, and nothing starts. */
+    (void)snprintf(line, sizeof(line), "cp %s/tls/client.pem %s/tls/server.pem", data_path,
+                   data_path);
+    shell_expect(line, 0, "");
+    start_dev("60");
+    with_tls = false;
+    assert_int_equal(end_code(), 1);
+    expect_said("server.pem: the key does not fit the certificate");
+    expect_said("remove the directory");
 }
