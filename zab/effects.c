@@ -218,19 +218,3 @@ void zab_notice_pieces(const struct zab_notice *notice,
     }
     buf_release(&value);
 }
-
-static void append_piece(void *ctx, struct slice name UNUSED, struct slice piece)
-{
-    buf_append_slice(ctx, piece);
-}
-
-void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX])
-{
-    struct buf out;
-
-    buf_init(&out, ZAB_TEXT_MAX - 1);
-    zab_notice_pieces(notice, append_piece, &out);
-    memcpy(text, out.data, out.len);
-    text[out.len] = '\0';
-    buf_release(&out);
-}

@@ -291,11 +291,9 @@ enum {
     ZAB_TEXT_MAX = 320
 };
 
-/* Writes the text for the operator: what has happened and what to do. */
-void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX]);
-
-/* Calls `take` for each piece of that text, in order. `name` says what a piece is, as "peer" or
- * "zxid"; empty: words. The pieces are valid during the call. */
+/* Calls `take` for each piece of the text for the operator, in order: what has happened and what to
+ * do, at most ZAB_TEXT_MAX - 1 bytes. `name` says what a piece is, as "peer" or "zxid"; empty:
+ * words. The pieces are valid during the call. */
 void zab_notice_pieces(const struct zab_notice *notice,
                        void (*take)(void *ctx, struct slice name, struct slice piece), void *ctx);
 

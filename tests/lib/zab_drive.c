@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "tests/lib/zab_notice.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/state.h"
+#include "tests/lib/zab_notice.h"
 #include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_watch.h"

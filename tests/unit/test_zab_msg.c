@@ -3,6 +3,7 @@
 #include "base/wire.h"
 #include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
+#include "tests/lib/zab_notice.h"
 #include "tests/lib/zab_sample.h"
 #include "zab/config.h"
 #include "zab/msg.h"

@@ -1,3 +1,4 @@
+#include "tests/lib/zab_notice.h"
 #include "tests/unit/zab/zab_text.h"
 
 static const char *const phases[] = {
