@@ -221,6 +221,7 @@ static void look_at_one(struct look *look, const json_t *replica)
         look_at_limits(look, replica);
         look_at_unsent(look, replica);
         look_at_certificate(look, replica);
+        doctor_look_at_peer_keys(look, replica);
     }
 }
 
@@ -567,6 +568,7 @@ json_t *doctor_look(const json_t *facts)
     }
     look_at_members(&look);
     look_at_quorum(&look);
+    doctor_look_at_peer_tls(&look);
     look_at_lag(&look);
     look_at_clocks(&look);
     look_at_config(&look);

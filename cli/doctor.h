@@ -58,6 +58,10 @@ enum doctor_kind {
     CERT_EXPIRED,
     CERT_EXPIRES,
     CERT_RELOAD,
+    PEERS_PLAIN,
+    PEER_TLS_STEP,
+    PEER_KEYS_BAD,
+    PEER_CERTIFICATE,
     DOCTOR_KINDS
 };
 
@@ -80,6 +84,10 @@ struct look {
  * shows its id, else by its endpoint. */
 void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
+
+/* Find the next step of a change of peerTls; keys for other replicas that are bad or expire. */
+void doctor_look_at_peer_tls(struct look *look);
+void doctor_look_at_peer_keys(struct look *look, const json_t *replica);
 
 /* Returns the first object in the list whose `member` has this text; NULL: none. */
 const json_t *doctor_with(const json_t *list, const char *member, const char *text);

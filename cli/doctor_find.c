@@ -122,6 +122,28 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "refill may start again.",
          "Check the log and the disk of that replica and the network between the two. If it is "
          "frozen, restart it."},
+    [PEERS_PLAIN] =
+        {false, "peers-plain",
+         "The connections between the replicas are not encrypted: an attacker in the network "
+         "between them can read and change all data.",
+         "Set peerTls=accept on all replicas, one after the other, then dial, then required "
+         "(docs/operating.md, TLS between replicas)."},
+    [PEER_TLS_STEP] = {false, "peer-tls-step",
+                       "A rolling change to TLS between the replicas is not complete. This is "
+                       "normal during the change, and only then.",
+                       "Take this step; 'zabra doctor' then shows the next one. The last is "
+                       "peerTls=required."},
+    [PEER_KEYS_BAD] =
+        {false, "peer-keys-bad",
+         "A file with a secret, certificate or key for other replicas has changed "
+         "and is not usable. The replica continues with what it read before; it would "
+         "not start again.",
+         "The log of the replica says what is wrong. Correct peerSecretFile, "
+         "peerCertFile, peerKeyFile or peerCaFile."},
+    [PEER_CERTIFICATE] = {false, "peer-certificate",
+                          "With an expired certificate the replica cannot connect to others again.",
+                          "Make another certificate with 'zabra cert peer' and put it in the place "
+                          "of peerCertFile and peerKeyFile; no restart is needed."},
     [CLOCK_SKEW] = {false, "clock-skew",
                     "ctime and mtime follow the clocks of a majority of the voters: with one "
                     "voter down, a wrong clock can make them wrong. Times in the logs of "

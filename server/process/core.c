@@ -291,6 +291,12 @@ static void on_worker(struct loop_watch *watch, uint32_t ready)
     take_worker_dones(watch->ctx, false);
 }
 
+static void on_keys(struct loop_watch *watch, uint32_t ready)
+{
+    (void)ready;
+    peer_keys_take(watch->ctx);
+}
+
 /* ---- The loop. ---- */
 
 /* Tells the replica whether it must take no writes, and why. */
@@ -386,6 +392,7 @@ static void publish(struct server *server)
     struct replica_status status;
 
     report_host(server);
+    core_retire_peers(server);
     replica_status(server->core.replica, &status);
     log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);
@@ -496,6 +503,7 @@ void core_open(struct server *server)
     watch_mailbox(server, &core->requests_watch, &core->requests, on_requests);
     watch_mailbox(server, &core->dones_watch, &core->dones, on_dones);
     watch_mailbox(server, &core->worker_watch, &core->worker_dones, on_worker);
+    watch_mailbox(server, &core->keys_watch, &server->peer_keys.dones, on_keys);
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
 }
@@ -514,6 +522,7 @@ void core_stop(struct server *server)
     struct core *core = &server->core;
 
     ASSERT(atomic_load(&core->stop));
+    peer_keys_close(server);
     tcp_close(core->tcp);
     replica_free(core->replica);
     zab_effects_release(&core->effects.zab);

@@ -190,6 +190,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     };
 
     memcpy(options.cluster, server->core.identity.cluster, ZAB_CLUSTER_LEN);
+    atomic_store(&server->peer_keys.expire_s, keys_expire_s(keys));
     enum err err = tcp_open(&server->core.loop, &options, &handler, &server->core.tcp);
 
     mem_free(peers);

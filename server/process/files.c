@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 enum {
-    /* Core: epoll, mailboxes (requests, completions, log, worker, end), listeners, and descriptors
-     * of a name look-up. */
-    CORE_FILES = 12 + RESOLVE_ADDRESSES_MAX + 8,
+    /* Core: epoll, mailboxes (requests, completions, log, worker, keys, end), a file with keys,
+     * listeners, and descriptors of a name look-up. */
+    CORE_FILES = 15 + RESOLVE_ADDRESSES_MAX + 8,
     /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,

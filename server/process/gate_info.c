@@ -276,7 +276,20 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
         write_heartbeat(json, heartbeat);
     }
     write_duplicate(gate->server->config, json, link);
+    jsonw_kv_cstr(json, "peer_tls",
+                  keys_mode_name((enum keys_mode)gate->server->config->peers.tls));
     write_url(json, gate->server->config->clients.advertise_client);
+}
+
+/* Writes how the connection with the peer is sealed, and the peer's peerTls if it is known. */
+static void write_seal(struct jsonw *json, const struct tcp_seal *seal)
+{
+    if (seal->up) {
+        jsonw_kv_cstr(json, "sealed", keys_seal_name(seal->kind));
+    }
+    if (seal->up && seal->peer_says) {
+        jsonw_kv_cstr(json, "peer_tls", keys_mode_name(seal->peer_tls));
+    }
 }
 
 /* Returns the newest zxid that the peer is known to have; 0: none. */
@@ -326,6 +339,7 @@ static void write_peer(const struct config *config, struct jsonw *json,
         jsonw_kv_cstr(json, "refused", link->refused);
     }
     write_duplicate(config, json, link);
+    write_seal(json, &link->seal);
     write_url(json, link->advertise);
 }
 

@@ -180,6 +180,41 @@ static void write_replica(const struct publication *published, struct buf *out)
           replica->zab.refills_stalled);
 }
 
+/* Writes how many connections are sealed, and how. */
+static void write_seals(const struct config *config, const struct publication *published,
+                        struct buf *out)
+{
+    uint64_t counts[KEYS_SEAL_CERTIFICATE + 1] = {0};
+
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        const struct tcp_seal *seal = &published->links[i].seal;
+
+        counts[seal->kind] += seal->up ? 1 : 0;
+    }
+    metric_head(out, "zabra_peer_connections", "gauge",
+                "Connections with peers, by what seals them.");
+    for (enum keys_seal kind = KEYS_SEAL_NO; kind <= KEYS_SEAL_CERTIFICATE; kind++) {
+        put_labelled(out, "zabra_peer_connections", "sealed", keys_seal_name(kind), counts[kind]);
+    }
+}
+
+static void write_peer_keys(struct peer_keys *keys, struct buf *out)
+{
+    int64_t expire_s = atomic_load(&keys->expire_s);
+
+    counter(out, "zabra_peer_key_reloads_total",
+            "Times that secrets and certificate for peers were read again.",
+            metric_get(&keys->reloads));
+    counter(out, "zabra_peer_key_reload_errors_total",
+            "Times that a changed secret or certificate for peers could not be used.",
+            metric_get(&keys->errors));
+    gauge(out, "zabra_peer_key_reload_failed", "1 while the last reload has failed.",
+          atomic_load(&keys->failed) ? 1 : 0);
+    seconds(out, "zabra_peer_certificate_expires_seconds", "gauge",
+            "Time until the certificate for peers expires; 0: there is none.",
+            expire_s == 0 ? 0 : (double)expire_s - (double)os_wall_ms() / 1e3);
+}
+
 static void write_peers(const struct config *config, const struct publication *published,
                         struct buf *out)
 {
@@ -191,10 +226,14 @@ static void write_peers(const struct config *config, const struct publication *p
         ids += core_peer_duplicate(config, &published->links[i], now_ms) ? 1 : 0;
     }
     gauge(out, "zabra_peers_connected", "Peers connected.", tcp->connected);
+    write_seals(config, published, out);
     counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp->bytes_in);
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp->bytes_out);
     gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp->queued);
     counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp->refused);
+    counter(out, "zabra_peer_tls_failures_total",
+            "Connections with peers that TLS has ended: failed handshakes, changed bytes.",
+            tcp->unsealed);
     gauge(out, "zabra_duplicate_ids",
           "Ids that two processes claim now, as far as this replica knows.", ids);
     counter(out, "zabra_peer_duplicates_total",
@@ -297,6 +336,7 @@ void gate_write_metrics(struct gate *gate, struct buf *out)
     write_window(gate, out);
     write_replica(published, out);
     write_peers(gate->server->config, published, out);
+    write_peer_keys(&gate->server->peer_keys, out);
     write_storage(gate, out);
     write_unsent(gate, out);
     write_fronts(gate, out);

@@ -240,6 +240,7 @@ static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
         err = open_audit(server, error);
     }
     if (err == ERR_OK) {
+        peer_keys_open(server);
         core_open(server);
         err = core_open_peers(server, error);
     }
@@ -325,6 +326,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     }
     core_start(server);
     sampler_start(server);
+    peer_keys_start(server);
     *ret_server = server;
     return ERR_OK;
 }
@@ -348,12 +350,16 @@ int server_wait(struct server *server)
 
 bool server_reload(struct server *server)
 {
-    if (!server->audit) {
-        return false;
+    bool has_keys = peer_keys_reload(server);
+
+    if (has_keys) {
+        log_info("server", "SIGHUP: the keys for other replicas are read again");
     }
-    log_info("server", "SIGHUP: the audit file is opened again if it was renamed");
-    audit_reopen(server->audit);
-    return true;
+    if (server->audit) {
+        log_info("server", "SIGHUP: the audit file is opened again if it was renamed");
+        audit_reopen(server->audit);
+    }
+    return has_keys || server->audit;
 }
 
 /* True when a signal has come before `end_ms`. SIGCONT interrupts the wait, but is none of the
@@ -402,6 +408,7 @@ void server_drain(struct server *server)
 
 void server_stop(struct server *server)
 {
+    peer_keys_stop(server);
     sampler_stop(server);
     mailbox_close(&server->core.requests);
     atomic_store(&server->core.stop, true);

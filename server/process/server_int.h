@@ -113,6 +113,61 @@ void worker_post(struct worker *worker, struct worker_job *take_job);
 void worker_stop(struct worker *worker);
 void worker_job_free(struct worker_job *job);
 
+/* ---- Keys for the peers (peer_keys.c). ---- */
+
+enum {
+    PEER_KEY_FILES = 4 /* peerSecretFile, peerCertFile, peerKeyFile, peerCaFile. */
+};
+
+/* By this a changed file is noticed. */
+struct peer_file {
+    uint64_t inode;
+    uint64_t size;
+    uint32_t mode;
+    int64_t written_s;
+    int64_t written_ns;
+    int64_t changed_s;
+    int64_t changed_ns;
+};
+
+struct peer_keys_order {
+    struct list node;
+};
+
+struct peer_keys_done {
+    struct list node;
+    struct keys *keys;
+};
+
+struct peer_keys {
+    struct thread thread;
+    bool runs;                              /* The thread has been started. */
+    struct mailbox orders;                  /* For the thread: read the files now. */
+    struct mailbox dones;                   /* For the core: new keys. */
+    struct peer_file files[PEER_KEY_FILES]; /* As at the last look; only the thread uses them. */
+    struct metric_counter reloads;
+    struct metric_counter errors;
+    _Atomic bool failed;      /* The last attempt has failed. */
+    _Atomic int64_t expire_s; /* When the certificate expires, s since 1970; 0: none. */
+};
+
+/* Makes the keys of these secrets and of the files that the configuration names. */
+enum err peer_keys_load(const struct config *config, const struct config_secrets *secrets,
+                        struct keys **ret_keys, char error[SERVER_ERROR_MAX]);
+
+/* peer_keys_open and peer_keys_close surround the life of the core. The thread runs from
+ * peer_keys_start to peer_keys_stop, if there is a file to look at. */
+void peer_keys_open(struct server *server);
+void peer_keys_start(struct server *server);
+void peer_keys_stop(struct server *server);
+void peer_keys_close(struct server *server);
+
+/* Has the files read again. Returns false when there are none. Any thread. */
+bool peer_keys_reload(struct server *server);
+
+/* Core thread: gives keys that have arrived to the transport. */
+void peer_keys_take(struct server *server);
+
 /* ---- Core thread. ---- */
 
 /* The connection with a peer: what the peer has reported, or why there is no connection. */
@@ -123,6 +178,8 @@ struct core_peer {
     char duplicate[PEER_REFUSED_MAX]; /* Last report that a second process claims its id. */
     uint64_t duplicate_ms;            /* Time of that report. */
     uint64_t duplicate_logged_ms;     /* Time of the last log line; 0: none. */
+    struct tcp_seal seal;             /* How the connection is sealed, at the last publication. */
+    uint64_t removed_ms; /* When its secret was first seen to be removed; 0: it is not. */
 };
 
 /* Returns the text about another process that claims the id now; NULL: there is none. */
@@ -157,6 +214,7 @@ struct core {
     struct loop_watch requests_watch;
     struct loop_watch dones_watch;
     struct loop_watch worker_watch;
+    struct loop_watch keys_watch;
     struct mailbox requests; /* Holds op_request. */
     struct mailbox dones;    /* Holds log_done. */
     struct mailbox worker_dones;
@@ -176,6 +234,7 @@ struct core {
     bool clock_wrong;                        /* The clock was wrong at the last log line. */
     struct core_peer links[ZAB_MEMBERS_MAX]; /* Indexed as in the configuration file. */
     struct core_listen listen;
+    uint64_t retire_ms; /* No connection of a removed secret is closed before this. */
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;
@@ -260,6 +319,7 @@ struct server {
     struct worker worker;
     struct sampler sampler;
     struct audit *audit; /* NULL: there is no audit log. */
+    struct peer_keys peer_keys;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
     struct mailbox drained; /* Closed by the core once no request is in flight. */
@@ -279,9 +339,9 @@ void core_step(struct server *server, struct zab_event *event); /* Steps at the 
  * core_start. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 
-/* Makes the keys of these secrets and of the files that the configuration names. */
-enum err peer_keys_load(const struct config *config, const struct config_secrets *secrets,
-                        struct keys **ret_keys, char error[SERVER_ERROR_MAX]);
+/* Closes, one at a time, the connections that began with a secret which is not in peerSecretFile
+ * any more. Core thread, now and then. */
+void core_retire_peers(struct server *server);
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 

@@ -200,6 +200,11 @@ TEST(each_fault_is_named)
         {"'zabra_sessions':79", "'zabra_tree_bytes':800", "tree-full "},
         {"'maxTreeBytes':1000", "'maxTreeBytes':5000", ""},
         {"'zabra_sessions':79", "'zabra_quotas_exceeded':1", "quota-exceeded "},
+        {"'zabra_log_stuck':0", "'zabra_peer_key_reload_failed':1", "peer-keys-bad "},
+        {"'zabra_log_stuck':0", "'zabra_peer_certificate_expires_seconds':-5", "peer-certificate "},
+        {"'zabra_log_stuck':0", "'zabra_peer_certificate_expires_seconds':1209000",
+         "peer-certificate "},
+        {"'zabra_log_stuck':0", "'zabra_peer_certificate_expires_seconds':1210000", ""},
         {"'zabra_sessions':79", "'zabra_unsent_bytes':74,'zabra_unsent_max_bytes':100", ""},
         {"'zabra_sessions':79", "'zabra_unsent_bytes':75,'zabra_unsent_max_bytes':100",
          "unsent-short "},
@@ -398,4 +403,85 @@ TEST(percentiles_are_close)
     }
     hist_add(&hist, UINT64_MAX); /* Beyond the last bucket. */
     assert_true(hist_us(&hist, 1000) > 100000);
+}
+
+/* ---- TLS between the replicas. ---- */
+
+/* Returns what the doctor finds about TLS when the members have these values of peerTls; "": it is
+ * unknown. The text is valid until the next call. */
+static const char *found_of(const char *const tls[3], const char *host, char code[32])
+{
+    static char found[256];
+    struct buf text;
+
+    buf_init(&text, 1 << 12);
+    buf_append_str(&text, "{'ensemble':{'seen_by':1,'leader':1,'members':[");
+    for (int i = 0; i < 3; i++) {
+        buf_printf(&text, "%s{'id':%d,'role':'voter','peer':'%s:1','state':'follower'",
+                   i > 0 ? "," : "", i + 1, host);
+        if (tls[i][0]) {
+            buf_printf(&text, ",'peer_tls':'%s'", tls[i]);
+        }
+        buf_append_str(&text, ",'client':'http://10.0.0.1:2'}");
+    }
+    buf_append_str(&text, "]},'replicas':[{'endpoint':'http://a','http':200,'status':{'id':1,"
+                          "'serving':true}}]}");
+
+    json_t *facts = facts_of(&text);
+    json_t *findings = doctor_look(facts);
+
+    found[0] = '\0';
+    JSONR_EACH (finding, findings) {
+        const char *of = jsonr_text(finding, "code");
+
+        if (strncmp(of, "peer", 4) == 0) {
+            (void)snprintf(found, sizeof(found), "%s", jsonr_text(finding, "found"));
+            (void)snprintf(code, 32, "%s", of);
+        }
+    }
+    json_decref(findings);
+    json_decref(facts);
+    return found;
+}
+
+TEST(each_step_to_tls_is_named)
+{
+    static const struct {
+        const char *tls[3];
+        const char *step; /* NULL: nothing is to be done. */
+        const char *ids;
+    } cases[] = {
+        {{"accept", "off", "off"}, "peerTls=accept", "replicas 2, 3 "},
+        {{"accept", "accept", "off"}, "peerTls=accept", "replica 3 "},
+        {{"accept", "accept", "accept"}, "peerTls=dial", "replicas 1, 2, 3 "},
+        {{"dial", "accept", "dial"}, "peerTls=dial", "replica 2 "},
+        {{"dial", "dial", "required"}, "peerTls=required", "replicas 1, 2 "},
+        {{"required", "required", "required"}, NULL, NULL},
+        {{"required", "", "dial"}, NULL, NULL}, /* First that replica must be seen. */
+    };
+
+    char code[32] = "";
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *found = found_of(cases[i].tls, "10.0.0.1", code);
+
+        if (!cases[i].step) {
+            assert_string_equal(found, "");
+            continue;
+        }
+        assert_string_equal(code, "peer-tls-step");
+        assert_non_null(strstr(found, cases[i].step));
+        assert_non_null(strstr(found, cases[i].ids));
+    }
+}
+
+TEST(plain_connections_to_other_machines_are_named)
+{
+    static const char *const off[3] = {"off", "off", "off"};
+    char code[32] = "";
+
+    assert_string_not_equal(found_of(off, "10.0.0.1", code), "");
+    assert_string_equal(code, "peers-plain");
+    assert_string_equal(found_of(off, "127.0.0.1", code), "");
+    assert_string_equal(found_of(off, "localhost", code), "");
 }

@@ -179,6 +179,15 @@ function Facts({
       <Row title={say('for_peers')}>
         <Address address={member.peer} />
       </Row>
+      {member.sealed && (
+        <Row title={say('sealed')}>
+          {member.sealed === 'no' ? (
+            <span class="dot warn">{say('sealed_no')}</span>
+          ) : (
+            say(`sealed_${member.sealed}`)
+          )}
+        </Row>
+      )}
     </dl>
   );
 }

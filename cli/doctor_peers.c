@@ -1,0 +1,110 @@
+/* What the doctor finds about TLS between the replicas: the next step of a rolling change of
+ * peerTls, and keys that could not be read again or expire. */
+#include "cli/doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    STEPS = 4,
+    IDS_MAX = 64,
+    DAY_S = 86400,
+    EXPIRES_DAYS = 14
+};
+
+static const char *const steps[STEPS] = {"off", "accept", "dial", "required"};
+
+/* Returns the step of a member; -1: unknown, because it is not connected or has an old release. */
+static int step_of(const json_t *member)
+{
+    const char *tls = jsonr_text(member, "peer_tls");
+
+    for (int i = 0; i < STEPS; i++) {
+        if (strcmp(tls, steps[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Lists the ids of the members at this step: "1, 3". */
+static void list_ids(const json_t *members, int step, char ids[IDS_MAX])
+{
+    size_t len = 0;
+
+    ids[0] = '\0';
+    JSONR_EACH (member, members) {
+        if (step_of(member) == step && len < IDS_MAX) {
+            len += (size_t)snprintf(ids + len, IDS_MAX - len, "%s%" PRId64, len > 0 ? ", " : "",
+                                    jsonr_number(member, "id"));
+        }
+    }
+}
+
+/* Whether a connection between replicas may leave a machine. A host in a server list without a dot
+ * or colon, other than localhost, is another machine as well. */
+static bool is_remote(const json_t *members)
+{
+    JSONR_EACH (member, members) {
+        const char *peer = jsonr_text(member, "peer");
+
+        if (strncmp(peer, "127.", 4) != 0 && strncmp(peer, "localhost:", 10) != 0 &&
+            strncmp(peer, "::1:", 4) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void doctor_look_at_peer_tls(struct look *look)
+{
+    const json_t *members = jsonr_at(look->ensemble, "members");
+    int least = STEPS;
+    int most = -1;
+    char ids[IDS_MAX];
+
+    JSONR_EACH (member, members) {
+        int step = step_of(member);
+
+        if (step < 0) {
+            return;
+        }
+        least = step < least ? step : least;
+        most = step > most ? step : most;
+    }
+    if (json_array_size(members) < 2 || least == STEPS - 1) {
+        return;
+    }
+    list_ids(members, least, ids);
+    if (most == 0 && is_remote(members)) {
+        doctor_find(look, PEERS_PLAIN, NULL, "all replicas have peerTls=off");
+    } else if (most > 0) {
+        doctor_find(look, PEER_TLS_STEP, NULL,
+                    "the next step of the rolling change: set peerTls=%s on replica%s %s and "
+                    "restart it, one replica after the other",
+                    steps[least + 1], strchr(ids, ',') ? "s" : "", ids);
+    }
+}
+
+static double figure(const json_t *replica, const char *name)
+{
+    return json_number_value(json_object_get(jsonr_at(replica, "metrics"), name));
+}
+
+void doctor_look_at_peer_keys(struct look *look, const json_t *replica)
+{
+    double left_s = figure(replica, "zabra_peer_certificate_expires_seconds");
+
+    if (figure(replica, "zabra_peer_key_reload_failed") > 0) {
+        doctor_find(look, PEER_KEYS_BAD, replica,
+                    "the replica cannot use the files of its keys as they are now");
+    }
+    if (left_s < 0) {
+        doctor_find(look, PEER_CERTIFICATE, replica,
+                    "the certificate for other replicas has expired");
+    } else if (left_s > 0 && left_s < (double)EXPIRES_DAYS * DAY_S) {
+        doctor_find(look, PEER_CERTIFICATE, replica,
+                    "the certificate for other replicas expires in %.0f days", left_s / DAY_S);
+    }
+}
