@@ -250,13 +250,9 @@ const struct cmd cmd_serve = {
             "and a flag (--clientPort 9998). A flag overrides the environment, the\n"
             "environment overrides the file. Without any server.N the replica is an ensemble\n"
             "of one. On SIGTERM readiness fails; after drainDelay the replica hands leadership\n"
-            "over, answers the requests in flight and exits. On SIGHUP it reads certificates,
-"
-            "keys and secrets again, and opens a renamed auditFile again, but does not read
-"
-            "its configuration again.
-
-"
+            "over, answers the requests in flight and exits. On SIGHUP it reads certificates,\n"
+            "keys and secrets again, and opens a renamed auditFile again, but does not read\n"
+            "its configuration again.\n\n"
             "Keys:\n",
     .more = config_append_help,
     .run_alone = run};

@@ -392,7 +392,7 @@ static void publish(struct server *server)
     struct replica_status status;
 
     report_host(server);
-    core_retire_peers(server);
+    core_look_at_seals(server);
     replica_status(server->core.replica, &status);
     log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);
@@ -417,6 +417,7 @@ static void end_turn(struct server *server)
     post_batch(server);
     tell_audit(server);
     if (core->tcp) {
+        core_retire_peer(server);
         tcp_flush(core->tcp);
         /* A connection that fails in the flush steps the replica, which may begin another batch. */
         post_batch(server);

@@ -40,7 +40,8 @@ void server_block_signals(void);
  * that a terminal has closed, or asks for a reload. Main thread. */
 int server_wait(struct server *server);
 
-/* Handles SIGHUP: opens the audit file again. False: there is none. Main thread. */
+/* Handles SIGHUP: has the keys for other replicas read again, and opens the audit file again.
+ * False: there are neither. Main thread. */
 bool server_reload(struct server *server);
 
 /* Makes readiness fail from now on. Requests are still served until this function returns: after

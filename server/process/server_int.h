@@ -235,6 +235,8 @@ struct core {
     struct core_peer links[ZAB_MEMBERS_MAX]; /* Indexed as in the configuration file. */
     struct core_listen listen;
     uint64_t retire_ms; /* No connection of a removed secret is closed before this. */
+    uint32_t retire_id; /* Peer whose connection is to be closed; 0: none. */
+    bool retire_late;   /* It is closed although requests are in flight. */
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;
@@ -339,9 +341,11 @@ void core_step(struct server *server, struct zab_event *event); /* Steps at the 
  * core_start. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 
-/* Closes, one at a time, the connections that began with a secret which is not in peerSecretFile
- * any more. Core thread, now and then. */
-void core_retire_peers(struct server *server);
+/* Core thread. core_look_at_seals, called now and then, notes how each connection is sealed and
+ * chooses one to close, because its secret is not in peerSecretFile any more. core_retire_peer
+ * closes it at the end of a turn in which no request is in flight. */
+void core_look_at_seals(struct server *server);
+void core_retire_peer(struct server *server);
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 

@@ -120,6 +120,22 @@ static void add_piece(struct network *network, const struct network_pair *pair, 
     queue->pieces[at].due_us = due_us;
 }
 
+/* Does what an attacker in the middle would do. */
+static void meddle(struct network *network, const struct network_pair *pair, uint32_t side,
+                   uint8_t *bytes, size_t len)
+{
+    const char *wanted = atomic_load(&network->wanted);
+    uint32_t from = pair->members[side];
+    uint32_t to = pair->members[!side];
+
+    if (wanted && memmem(bytes, len, wanted, strlen(wanted))) {
+        atomic_fetch_add(&network->seen, 1);
+    }
+    if (atomic_exchange(&network->flip[from][to], false)) {
+        bytes[len / 2] ^= 0x10;
+    }
+}
+
 static void read_side(struct network *network, const struct network_pair *pair,
                       struct network_tunnel *tunnel, uint32_t side)
 {
@@ -134,6 +150,7 @@ static void read_side(struct network *network, const struct network_pair *pair,
     ssize_t got = read(tunnel->fds[side], queue->bytes + tail, room);
 
     if (got > 0) {
+        meddle(network, pair, side, queue->bytes + tail, (size_t)got);
         add_piece(network, pair, side, queue, (size_t)got);
     } else if (got == 0 || errno != EAGAIN) {
         queue->ended = true;
@@ -371,6 +388,22 @@ void network_set(struct network *network, uint32_t from, uint32_t to,
     atomic_store(&network->delay_ms[from][to], quality->delay_ms);
     atomic_store(&network->bytes_per_s[from][to], quality->bytes_per_s);
     atomic_store(&network->blocked[from][to], quality->blocked);
+}
+
+void network_flip(struct network *network, uint32_t from, uint32_t to)
+{
+    atomic_store(&network->flip[from][to], true);
+}
+
+void network_search(struct network *network, const char *text)
+{
+    atomic_store(&network->seen, 0);
+    atomic_store(&network->wanted, text);
+}
+
+uint32_t network_seen(const struct network *network)
+{
+    return atomic_load(&network->seen);
 }
 
 void network_cut(struct network *network, uint32_t one, uint32_t other)

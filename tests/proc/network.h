@@ -1,7 +1,7 @@
 /*
  * network.h - the network between the replicas of an ensemble: every connection between two
  * replicas passes through this program, and each direction of each pair can be blocked, delayed and
- * limited.
+ * limited. The program can search the bytes for a text, and change them.
  *
  * A pair of replicas has one connection, which the replica with the larger id opens (zab/tcp) by
  * dialing a port of this program. A blocked direction loses no bytes and delivers none, like TCP on
@@ -74,7 +74,11 @@ struct network {
     _Atomic bool blocked[ENSEMBLE_MAX][ENSEMBLE_MAX];
     _Atomic uint32_t delay_ms[ENSEMBLE_MAX][ENSEMBLE_MAX];
     _Atomic uint32_t bytes_per_s[ENSEMBLE_MAX][ENSEMBLE_MAX];
-    uint64_t tunnels; /* Opened so far. */
+    /* A text that all bytes are searched for; NULL: none. It is found within one read. */
+    const char *_Atomic wanted;
+    _Atomic uint32_t seen;                         /* Reads in which it was. */
+    _Atomic bool flip[ENSEMBLE_MAX][ENSEMBLE_MAX]; /* Change a bit of the next bytes, once. */
+    uint64_t tunnels;                              /* Opened so far. */
     struct thread thread;
     _Atomic bool stopping;
     _Atomic uint64_t carried; /* Number of bytes. */
@@ -87,6 +91,13 @@ void network_stop(struct network *network);
 
 void network_set(struct network *network, uint32_t from, uint32_t to,
                  const struct network_quality *quality);
+
+/* Changes one bit of the next bytes that `from` sends to `to`. */
+void network_flip(struct network *network, uint32_t from, uint32_t to);
+
+/* Searches all bytes from now on for a text; network_seen returns how often it was there. */
+void network_search(struct network *network, const char *text);
+uint32_t network_seen(const struct network *network);
 
 /* Resets the connections of the pair. */
 void network_cut(struct network *network, uint32_t one, uint32_t other);
