@@ -172,7 +172,7 @@ def check_closes(_options, report):
 
 # --- log lines ---
 
-PRODUCT = ("base", "cli", "http", "server", "storage", "ws", "zab")
+PRODUCT = ("base", "cli", "http", "server", "storage", "tls", "ws", "zab")
 # A call up to its format, which may consist of several literals and macros such as PRIu64.
 LOG_CALL = re.compile(r"\b(?:log_(?:debug|info|warn|error)\(\s*(?:\"\w+\"|[\w>-]+)|logfmt_print\(\s*\w+),\s*"
                       r"((?:\"(?:[^\"\\]|\\.)*\"|PRI\w+|\s+)+)[,)]")
