@@ -55,7 +55,7 @@ struct http_accept {
 /* ---- shake.c ---- */
 
 /* Whether TLS is on and the first byte begins a handshake. */
-bool http_shake_is_tls(struct http_accept *accept, int fd);
+bool http_shake_is_tls(const struct http_accept *accept, uint8_t first);
 
 /* Gives a connection to the thread of handshakes; false: that thread has stopped. */
 bool http_shake_begin(struct pending *pending);

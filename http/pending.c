@@ -374,11 +374,11 @@ static void admit(struct pending *pending, const struct first_head *first)
     }
 }
 
-/* Looks at the first byte. True: the connection has begun TLS, and is with the thread of handshakes
- * or closed. */
-static bool begin_tls(struct pending *pending)
+/* True when the first byte has begun TLS: then the connection is with the thread of handshakes, or
+ * closed. */
+static bool begin_tls(struct pending *pending, uint8_t first)
 {
-    if (pending->known || !http_shake_is_tls(pending->accept, pending->watch.fd)) {
+    if (pending->known || !http_shake_is_tls(pending->accept, first)) {
         return false;
     }
     pending->known = true;
@@ -413,18 +413,17 @@ static void look_at_head(struct pending *pending)
 {
     struct http_accept *accept = pending->accept;
     size_t max = accept->http->limits->head_bytes_max;
-    ssize_t got = 0;
+    ssize_t got = loop_peek(pending->watch.fd, accept->head, max + 1);
 
-    if (begin_tls(pending)) {
-        return;
-    }
-    got = loop_peek(pending->watch.fd, accept->head, max + 1);
     if (got == -EAGAIN || got == -EINTR) {
         return;
     }
     if (is_over(pending, got)) {
         /* The client has closed, or has ended sending before its head was complete. */
         pending_drop(pending, true);
+        return;
+    }
+    if (begin_tls(pending, accept->head[0])) {
         return;
     }
 

@@ -10,6 +10,7 @@
 #include "http/accept_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     TLS_FIRST_BYTE = 0x16, /* A handshake record. No request begins with it. */
@@ -103,16 +104,14 @@ static void on_broken(void *ctx, const struct tls_socket_peer *peer, enum tls_fa
     struct http *http = ctx;
 
     metric_add(&tls_current_metrics(http->tls)->failed[failure], 1);
-    http_tls_failed(http, (const struct sockaddr *)&peer->address, failure, "");
+    http_tls_failed(http, &peer->address.any, failure, "");
 }
 
 /* ---- The way through the handshake ---- */
 
-bool http_shake_is_tls(struct http_accept *accept, int fd)
+bool http_shake_is_tls(const struct http_accept *accept, uint8_t first)
 {
-    uint8_t first = 0;
-
-    return accept->shaker && loop_peek(fd, &first, 1) == 1 && first == TLS_FIRST_BYTE;
+    return accept->shaker && first == TLS_FIRST_BYTE;
 }
 
 bool http_shake_begin(struct pending *pending)
@@ -139,6 +138,7 @@ bool http_shake_end(struct pending *pending)
 {
     struct http *http = pending->accept->http;
     const struct tls_shake *shake = &pending->shake;
+    struct tls_socket_peer peer = {.broke = on_broken, .ctx = http};
 
     pending->shaking = false;
     loop_add(&pending->accept->loop, &pending->watch);
@@ -147,9 +147,8 @@ bool http_shake_end(struct pending *pending)
                         shake->detail);
         return false;
     }
-    tls_socket_report(
-        shake->socket,
-        &(struct tls_socket_peer){.broke = on_broken, .ctx = http, .address = pending->address});
+    memcpy(&peer.address, &pending->address, sizeof(peer.address));
+    tls_socket_report(shake->socket, &peer);
     tls_socket_attach(shake->socket);
     pending->sealed = true;
     return true;

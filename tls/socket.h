@@ -44,6 +44,7 @@
 #include "tls/context.h"
 #include "tls/failure.h"
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -63,7 +64,12 @@ struct tls_socket;
 struct tls_socket_peer {
     void (*broke)(void *ctx, const struct tls_socket_peer *peer, enum tls_failure failure);
     void *ctx;
-    struct sockaddr_storage address;
+
+    union { /* As small as can be: there is one for each connection. */
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
 };
 
 enum tls_step {

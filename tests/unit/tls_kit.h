@@ -123,7 +123,7 @@ static inline void tls_kit_on_broken(void *ctx, const struct tls_socket_peer *pe
 {
     struct tls_kit *kit = ctx;
 
-    assert_int_equal(peer->address.ss_family, AF_UNIX);
+    assert_int_equal(peer->address.any.sa_family, AF_UNIX);
     kit->broken = failure;
 }
 
@@ -150,7 +150,7 @@ static inline bool tls_kit_shake(struct tls_kit *kit)
     assert_int_equal(step, TLS_STEP_DONE);
     tls_socket_report(kit->socket, &(struct tls_socket_peer){.broke = tls_kit_on_broken,
                                                              .ctx = kit,
-                                                             .address = {.ss_family = AF_UNIX}});
+                                                             .address.any.sa_family = AF_UNIX});
     tls_socket_attach(kit->socket);
     return peer == 1;
 }
