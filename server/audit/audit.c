@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 enum {
     WAKE_MS = 50, /* Time between two looks at the log. */
@@ -57,16 +56,12 @@ enum err audit_open(const struct audit_options *options, struct audit **ret_audi
     enum err err = ERR_OK;
 
     audit->options = *options;
-    audit->note_fd = -1;
     err = open_file(audit, error);
-    if (err == ERR_OK) {
-        audit->note_fd = audit_note_open(options->data_dir, &audit->note);
-        if (audit->note_fd < 0) {
-            (void)snprintf(error, AUDIT_ERROR_MAX, "dataDir: cannot open the note in %s: %s",
-                           options->data_dir, strerrordesc_np(errno));
-            audit_file_close(&audit->file);
-            err = ERR_CONFIG;
-        }
+    if (err == ERR_OK && !audit_note_open(&audit->note, options->data_dir)) {
+        (void)snprintf(error, AUDIT_ERROR_MAX, "dataDir: cannot open audit-position in %s: %s",
+                       options->data_dir, strerrordesc_np(errno));
+        audit_file_close(&audit->file);
+        err = ERR_CONFIG;
     }
     if (err != ERR_OK) {
         mem_free(audit);
@@ -174,9 +169,11 @@ static void begin(struct audit *audit)
     bool by_tail = tail->has_zxid && (!tail->has_cluster || is_same(audit, tail->cluster));
     bool by_note = note->is_known && is_same(audit, note->cluster);
 
-    audit->at = by_tail || by_note ? max_u64(by_tail ? tail->zxid : 0, by_note ? note->zxid : 0)
+    audit->at = by_tail || by_note ? max_u64(by_tail ? tail->zxid : 0, by_note ? note->written : 0)
                                    : audit->options.start;
     audit->begun = true;
+    audit->note.synced = by_note ? audit->note.synced : audit->at;
+    memcpy(audit->note.cluster, audit->cluster, AUDIT_CLUSTER_LEN);
     atomic_store(&audit->recorded, audit->at);
     atomic_store(&audit->keep, audit->at);
     audit_put_open_first(audit);
@@ -371,7 +368,7 @@ void audit_stop(struct audit *audit)
         logrec_unref(audit->rec);
     }
     audit_file_close(&audit->file);
-    (void)close(audit->note_fd);
+    audit_note_close(&audit->note);
     mailbox_release(&audit->wake);
     mutex_destroy(&audit->mutex);
     buf_release(&audit->out);

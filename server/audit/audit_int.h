@@ -31,8 +31,7 @@ struct audit {
     /* The thread's own. */
     struct store *store;
     struct audit_file file;
-    int note_fd;
-    struct audit_note note; /* As found at the opening. */
+    struct audit_note note; /* As found at the opening; then as written. */
     struct audit_tail tail;
     bool begun; /* The cluster is known, and `at` is set. */
     uint8_t cluster[AUDIT_CLUSTER_LEN];

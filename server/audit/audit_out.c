@@ -127,6 +127,18 @@ static bool untell_dropped(struct audit *audit, size_t before)
     return is_begun;
 }
 
+/* Notes how far the log is recorded, for when the file is gone at the next start. */
+static void note_recorded(struct audit *audit, zxid_t synced)
+{
+    zxid_t recorded = atomic_load(&audit->recorded);
+
+    if (audit->begun && (recorded != audit->note.written || synced != audit->note.synced)) {
+        audit->note.written = recorded;
+        audit->note.synced = synced;
+        audit_note_write(&audit->note);
+    }
+}
+
 static bool write_out(struct audit *audit)
 {
     struct slice rest = slice_from(buf_slice(&audit->out), audit->written);
@@ -144,6 +156,7 @@ static bool write_out(struct audit *audit)
     buf_clear(&audit->out);
     audit->written = 0;
     atomic_store(&audit->recorded, audit->at);
+    note_recorded(audit, audit->note.synced);
     works(audit);
     return true;
 }
@@ -185,19 +198,6 @@ bool audit_make_room(struct audit *audit)
 
 /* ---- Syncing. ---- */
 
-/* Notes how far the log is recorded. The note only helps when the file is gone, so that a failure
- * does not count. */
-static void write_note(struct audit *audit, zxid_t recorded)
-{
-    struct audit_note note = {.zxid = recorded};
-
-    if (!audit->begun) {
-        return;
-    }
-    memcpy(note.cluster, audit->cluster, sizeof(note.cluster));
-    (void)audit_note_write(audit->note_fd, &note);
-}
-
 void audit_sync(struct audit *audit, bool now)
 {
     uint64_t now_ms = os_now_ms();
@@ -218,8 +218,8 @@ void audit_sync(struct audit *audit, bool now)
     }
     audit->dirty = false;
     works(audit);
-    write_note(audit, recorded);
     atomic_store(&audit->keep, recorded);
+    note_recorded(audit, recorded);
 }
 
 /* ---- Rotation. ---- */

@@ -261,6 +261,24 @@ static inline void akit_record(struct akit *kit)
     AKIT_WAIT(akit_figures(kit).recorded == kit->last);
 }
 
+/* Makes the note that of another boot of the machine: the last character of its id changes. */
+static inline void akit_change_boot(struct akit *kit)
+{
+    char path[160];
+    char last = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/audit-position", kit->dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    off_t at = lseek(fd, 0, SEEK_END) - 2;
+
+    assert_int_equal(pread(fd, &last, 1, at), 1);
+    last = last == '0' ? '1' : '0';
+    assert_int_equal(pwrite(fd, &last, 1, at), 1);
+    close(fd);
+}
+
 /* The present file, or another one in the directory, as a text. */
 static inline const char *akit_text_of(struct akit *kit, const char *name)
 {
