@@ -56,7 +56,8 @@ struct sim_event {
 };
 
 struct sim_heap {
-    struct sim_event *items;
+    struct sim_place *items; /* Those from `count` on have the unused indices. */
+    struct sim_event *events;
     size_t count;
     size_t cap;
 };
