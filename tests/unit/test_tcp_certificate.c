@@ -1,0 +1,245 @@
+/* Certificates between two replicas: which are accepted, and the sentence that says why others are
+ * not. */
+#include "tests/lib/cert_kit.h"
+#include "tests/lib/tcp_kit.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* The files of the two replicas; index by id. */
+struct certs {
+    struct cert_kit kit;
+    char cert[3][CERT_KIT_PATH_MAX];
+    char key[3][CERT_KIT_PATH_MAX];
+    char ca[CERT_KIT_PATH_MAX];
+    struct kit_setup setup;
+};
+
+static void open_kit(struct certs *certs)
+{
+    cert_kit_open(&certs->kit);
+    (void)cert_kit_path(&certs->kit, "ca.pem", certs->ca);
+    certs->setup = kit_make_setup();
+    certs->setup.tls[1] = certs->setup.tls[2] = KEYS_REQUIRED;
+    certs->setup.secret[1] = certs->setup.secret[2] = NULL;
+}
+
+static void close_kit(struct certs *certs)
+{
+    cert_kit_close(&certs->kit);
+}
+
+static void use(struct certs *certs, uint32_t id, const char *name)
+{
+    char file[64];
+
+    (void)snprintf(file, sizeof(file), "%s.pem", name);
+    (void)cert_kit_path(&certs->kit, file, certs->cert[id]);
+    (void)snprintf(file, sizeof(file), "%s.key", name);
+    (void)cert_kit_path(&certs->kit, file, certs->key[id]);
+    certs->setup.files[id] = (struct keys_options){
+        .cert_file = certs->cert[id], .key_file = certs->key[id], .ca_file = certs->ca};
+}
+
+/* Gives the replica a certificate with these names or this URI (NULL: none). */
+static void give(struct certs *certs, uint32_t id, const char *names, const char *uri)
+{
+    struct cert_kit_spec spec = {
+        .kind = ISSUE_PEER, .common = "replica", .names = names, .uri = uri};
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "peer-%u", id);
+    cert_kit_add(&certs->kit, name, &spec);
+    use(certs, id, name);
+}
+
+static enum keys_seal kind_at(uint32_t id)
+{
+    struct tcp_seal seal;
+
+    tcp_seal(kit_nodes[id].tcp, 3 - id, &seal);
+    assert_true(seal.up && !seal.removed);
+    return seal.kind;
+}
+
+static void expect_sealed(struct certs *certs, enum keys_seal kind)
+{
+    kit_connect_both(&certs->setup);
+    assert_int_equal(kind_at(1), kind);
+    assert_int_equal(kind_at(2), kind);
+    kit_send_round(2, 0);
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].messages == 1);
+    kit_stop_both();
+}
+
+/* One of the two refuses the other for this reason. */
+static void expect_refused(struct certs *certs, uint32_t by, const char *why)
+{
+    kit_start(&certs->setup, 1);
+    kit_start(&certs->setup, 2);
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[by].refusals > 0);
+    if (!strstr(kit_nodes[by].why, why)) {
+        fail_msg("\"%s\" is not about \"%s\"", kit_nodes[by].why, why);
+    }
+    assert_int_equal(kit_nodes[1].ups + kit_nodes[2].ups, 0);
+    kit_stop_both();
+}
+
+TEST(certificates_alone_suffice, certs, open_kit, close_kit)
+{
+    give(certs, 1, "127.0.0.1", NULL); /* The host of server.1. */
+    give(certs, 2, NULL, "zabra://kit/2");
+    expect_sealed(certs, KEYS_SEAL_CERTIFICATE);
+    give(certs, 1, NULL, "zabra://07000000000000000000000000000000/1"); /* The cluster. */
+    expect_sealed(certs, KEYS_SEAL_CERTIFICATE);
+}
+
+/* While certificates are introduced, replicas without one still prove the secret. */
+TEST(the_secret_is_passed_over_once_both_have_certificates, certs, open_kit, close_kit)
+{
+    certs->setup.secret[1] = certs->setup.secret[2] = "the secret of the ensemble";
+    expect_sealed(certs, KEYS_SEAL_PSK);
+    give(certs, 1, "127.0.0.1", NULL);
+    expect_sealed(certs, KEYS_SEAL_PSK);
+    certs->setup.files[1] = (struct keys_options){.secret_count = 0};
+    give(certs, 2, "127.0.0.1", NULL);
+    expect_sealed(certs, KEYS_SEAL_PSK);
+    give(certs, 1, "127.0.0.1", NULL);
+    expect_sealed(certs, KEYS_SEAL_CERTIFICATE);
+    certs->setup.secret[2] = NULL; /* Taken away from one replica after the other. */
+    expect_sealed(certs, KEYS_SEAL_CERTIFICATE);
+}
+
+/* A stolen certificate of another replica does not make a replica 2 or 1. */
+TEST(a_certificate_of_another_replica_is_refused, certs, open_kit, close_kit)
+{
+    static const char *const uris[] = {"zabra://kit/3", "zabra://other/2", "zabra://kit/22",
+                                       "zabra://00000000000000000000000000000000/2"};
+
+    give(certs, 1, "127.0.0.1", NULL);
+    for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
+        give(certs, 2, "zk3.example", uris[i]);
+        expect_refused(certs, 1, "its certificate is not one of replica 2: the names in it");
+    }
+    give(certs, 2, "127.0.0.1", NULL);
+    give(certs, 1, "zk3.example", "zabra://kit/3");
+    expect_refused(certs, 2, "its certificate is not one of replica 1: the names in it (DNS:zk3");
+}
+
+TEST(another_authority_is_refused, certs, open_kit, close_kit)
+{
+    struct cert_kit other;
+    char ca[CERT_KIT_PATH_MAX];
+    struct cert_kit_spec spec = {.kind = ISSUE_PEER, .common = "replica", .names = "127.0.0.1"};
+    char cert[CERT_KIT_PATH_MAX];
+    char key[CERT_KIT_PATH_MAX];
+
+    cert_kit_open(&other);
+    cert_kit_add(&other, "peer", &spec);
+    give(certs, 1, "127.0.0.1", NULL);
+    certs->setup.files[2] =
+        (struct keys_options){.cert_file = cert_kit_path(&other, "peer.pem", cert),
+                              .key_file = cert_kit_path(&other, "peer.key", key),
+                              .ca_file = cert_kit_path(&other, "ca.pem", ca)};
+    /* The dialer verifies first. */
+    expect_refused(certs, 2, "the certificate of the peer is not signed by a CA of peerCaFile");
+    expect_refused(certs, 1, "the peer does not trust the CA of this replica's certificate");
+    cert_kit_close(&other);
+}
+
+TEST(without_certificate_and_secret_nothing_is_accepted, certs, open_kit, close_kit)
+{
+    give(certs, 1, "127.0.0.1", NULL);
+    expect_refused(certs, 2, "is not signed by a CA of peerCaFile");
+    certs->setup.files[1] = (struct keys_options){.secret_count = 0};
+    give(certs, 2, "127.0.0.1", NULL);
+    expect_refused(certs, 1, "offers neither the secret of this replica nor a certificate");
+}
+
+/* A certificate that expires while the replicas are connected ends nothing; the next connection is
+ * refused. */
+TEST(an_expired_certificate_is_refused, certs, open_kit, close_kit)
+{
+    int64_t now_s = os_wall_ms() / 1000;
+    struct issue_request request = {.kind = ISSUE_PEER,
+                                    .common = "replica",
+                                    .names = "127.0.0.1",
+                                    .from_s = now_s - 60,
+                                    .until_s = now_s + 3};
+    struct issue_pair pair;
+
+    give(certs, 1, "127.0.0.1", NULL);
+    cert_kit_make_dated(&request, &certs->kit.ca, &pair);
+    cert_kit_put(&certs->kit, "short", &pair);
+    issue_release(&pair);
+    use(certs, 2, "short");
+    kit_connect_both(&certs->setup);
+    KIT_RUN_UNTIL(&certs->setup, os_wall_ms() / 1000 > now_s + 4);
+    assert_int_equal(kit_nodes[1].downs + kit_nodes[2].downs, 0);
+    tcp_disconnect(kit_nodes[1].tcp, 2);
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].refusals > 0 && kit_nodes[2].refusals > 0);
+    assert_string_equal(kit_nodes[1].why, "the certificate of the peer has expired");
+    assert_non_null(strstr(kit_nodes[2].why, "this replica has expired or is not valid yet"));
+    kit_stop_both();
+}
+
+/* ---- Files that cannot be used: the start, or a reload, says why. ---- */
+
+static void expect_unusable(const struct certs *certs, uint32_t id, const char *why)
+{
+    struct keys *keys = NULL;
+    char error[KEYS_ERROR_MAX] = "";
+
+    assert_int_equal(keys_load(&certs->setup.files[id], &keys, error), ERR_CONFIG);
+    if (!strstr(error, why)) {
+        fail_msg("\"%s\" is not about \"%s\"", error, why);
+    }
+}
+
+static void give_life(struct certs *certs, enum issue_kind kind, enum cert_kit_life life)
+{
+    struct cert_kit_spec spec = {
+        .kind = kind, .common = "replica", .names = "127.0.0.1", .life = life};
+
+    cert_kit_add(&certs->kit, "peer", &spec);
+    use(certs, 1, "peer");
+}
+
+TEST(unusable_files_are_named, certs, open_kit, close_kit)
+{
+    struct keys *keys = NULL;
+    char error[KEYS_ERROR_MAX];
+
+    give_life(certs, ISSUE_PEER, CERT_KIT_EXPIRED);
+    expect_unusable(certs, 1, "has expired");
+    give_life(certs, ISSUE_PEER, CERT_KIT_EARLY);
+    expect_unusable(certs, 1, "is not valid yet, or the clock");
+    give_life(certs, ISSUE_SERVER, CERT_KIT_VALID);
+    expect_unusable(certs, 1, "is not for TLS servers and clients both");
+    give_life(certs, ISSUE_PEER, CERT_KIT_VALID);
+    assert_int_equal(keys_load(&certs->setup.files[1], &keys, error), ERR_OK);
+    assert_true(keys_expire_s(keys) > INT64_C(4000000000)); /* In 2120. */
+    keys_release(keys);
+
+    assert_int_equal(chmod(certs->key[1], 0644), 0);
+    expect_unusable(certs, 1, "chmod 600");
+    assert_int_equal(chmod(certs->key[1], 0600), 0);
+    give(certs, 2, "127.0.0.1", NULL);
+    certs->setup.files[1].key_file = certs->key[2];
+    expect_unusable(certs, 1, "peerKeyFile: ");
+    expect_unusable(certs, 1, "does not belong to the certificate in peerCertFile");
+    certs->setup.files[1].key_file = certs->cert[1];
+    assert_int_equal(chmod(certs->cert[1], 0600), 0);
+    expect_unusable(certs, 1, "holds no private key in PEM form");
+    certs->setup.files[1].key_file = certs->kit.dir;
+    expect_unusable(certs, 1, "is not a regular file");
+    certs->setup.files[1].key_file = certs->key[1];
+    certs->setup.files[1].ca_file = "/nonexistent";
+    expect_unusable(certs, 1, "peerCaFile: /nonexistent cannot be read");
+    certs->setup.files[1].ca_file = certs->ca;
+    cert_kit_write(&certs->kit, "peer.pem", slice_str("nothing"));
+    expect_unusable(certs, 1, "holds no certificate in PEM form");
+    cert_kit_write(&certs->kit, "peer.pem",
+                   slice_str("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
+    expect_unusable(certs, 1, "holds a damaged certificate");
+}
