@@ -166,20 +166,26 @@ static int complain(const char *path, const char *what)
     return CMD_USAGE;
 }
 
-/* Appends a memory limit, unless the command line sets one. All replicas are on one machine, so
- * each gets an equal share of half the memory. */
-static void append_tree_bytes(struct dev *dev, struct buf *out)
+/* Whether the command line sets the key, which is given with its "=". */
+static bool is_set(struct dev *dev, const char *key)
 {
-    static const char key[] = "maxTreeBytes=";
-    uint64_t bytes = os_memory_max() / 2 / max_u32(dev->nodes, 1);
     const char *keys = buf_cstr(&dev->keys);
     const char *at = strstr(keys, key);
 
     while (at && at > keys && at[-1] != '\n') {
         at = strstr(at + 1, key);
     }
-    if (bytes > 0 && !at) {
-        buf_printf(out, "%s%" PRIu64 "\n", key, bytes);
+    return at != NULL;
+}
+
+/* Appends a memory limit, unless the command line sets one. All replicas are on one machine, so
+ * each gets an equal share of half the memory. */
+static void append_tree_bytes(struct dev *dev, struct buf *out)
+{
+    uint64_t bytes = os_memory_max() / 2 / max_u32(dev->nodes, 1);
+
+    if (bytes > 0 && !is_set(dev, "maxTreeBytes=")) {
+        buf_printf(out, "maxTreeBytes=%" PRIu64 "\n", bytes);
     }
 }
 
@@ -196,6 +202,8 @@ static void build_config(struct dev *dev, const struct child *child, struct buf 
         dev_tls_config(&dev->tls, out);
     }
     append_tree_bytes(dev, out);
+    dev_secret_config(dev->data_path, !is_set(dev, "peerTls="), !is_set(dev, "peerSecretFile="),
+                      out);
     buf_append_slice(out, buf_slice(&dev->keys));
 }
 
@@ -225,6 +233,9 @@ static int prepare_files(struct dev *dev)
 
     if (!realpath(dev->data, dev->data_path)) {
         return complain(dev->data, "cannot be used");
+    }
+    if (!is_set(dev, "peerSecretFile=") && !dev_secret_make(dev->data_path)) {
+        return complain(dev->data_path, "cannot hold the secret");
     }
     code = dev->secure ? dev_tls_prepare(dev->data_path, &dev->tls) : CMD_OK;
     for (uint32_t i = 0; i < dev->nodes && code == CMD_OK; i++) {
@@ -571,6 +582,8 @@ const struct cmd cmd_dev = {
     .text = "Starts N (default 3) replicas as separate processes on loopback. Client ports\n"
             "start at BASE (default 9998), peer ports at BASE + 1000. Data, configuration\n"
             "and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log (DIR: ./zabra-data).\n"
+            "The replicas speak TLS with each other (peerTls=required), with a secret that is\n"
+            "made in DIR/secret.\n"
             "--tls makes an authority and certificates in DIR/tls, unless they are there, and\n"
             "the replicas speak only https (clientTls=required).\n"
             "--KEY VALUE sets a key in every configuration. A replica that ends is\n"

@@ -54,6 +54,15 @@ void child_drain(struct child *child);
  * what the operator may do. */
 void child_report_end(const struct child *child);
 
+/* ---- The secret of the replicas (dev_secret.c) ---- */
+
+/* Makes "`data_path`/secret", unless it is there. Returns false when it cannot be written; errno
+ * says why. */
+bool dev_secret_make(const char *data_path);
+
+/* Appends TLS between the replicas to a configuration, and the file of the secret. */
+void dev_secret_config(const char *data_path, bool tls, bool secret, struct buf *out);
+
 /* ---- TLS (dev_tls.c) ---- */
 
 /* The certificates of --tls. */

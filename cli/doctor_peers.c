@@ -73,7 +73,7 @@ void doctor_look_at_peer_tls(struct look *look)
         least = step < least ? step : least;
         most = step > most ? step : most;
     }
-    if (json_array_size(members) < 2 || least == STEPS - 1) {
+    if (json_array_size(members) < 2 || least >= STEPS - 1) {
         return;
     }
     list_ids(members, least, ids);

@@ -287,6 +287,23 @@ static void expect_shared_memory(void)
     }
 }
 
+/* The replicas are connected by TLS, with a secret that only their user may read. */
+static void expect_sealed_peers(void)
+{
+    char path[sizeof(data_path) + 16];
+    struct stat about;
+
+    (void)snprintf(path, sizeof(path), "%s/secret", data_path);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+    assert_true(about.st_size > 32);
+    for (uint32_t i = 0; i < NODES; i++) {
+        ENSEMBLE_WAIT(&ensemble,
+                      ensemble_metric(&ensemble, i, "zabra_peer_connections{sealed=\"psk\"}") ==
+                          NODES - 1);
+    }
+}
+
 TEST(a_majority_is_an_ensemble, open_dir, close_dir)
 {
     pid_t pids[NODES];
@@ -294,6 +311,7 @@ TEST(a_majority_is_an_ensemble, open_dir, close_dir)
     start_dev("5");
     ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     expect_shared_memory();
+    expect_sealed_peers();
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 
