@@ -66,56 +66,34 @@ void sim_mix(struct sim *sim, uint64_t value)
 
 /* ---- The heap. ---- */
 
-/* An event's place in the order. Places are moved often, so the events themselves stay where they
- * are. */
-struct sim_place {
-    uint64_t at_us;
-    uint64_t seq;
-    size_t event; /* Index in `events`. */
-};
-
-static bool before(const struct sim_place *a, const struct sim_place *b)
+static bool before(const struct sim_event *a, const struct sim_event *b)
 {
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
 
-static void heap_grow(struct sim_heap *heap)
-{
-    size_t from = heap->cap;
-
-    heap->cap = from ? from * 2 : 256;
-    heap->items = mem_realloc(heap->items, heap->cap * sizeof(*heap->items));
-    heap->events = mem_realloc(heap->events, heap->cap * sizeof(*heap->events));
-    for (size_t i = from; i < heap->cap; i++) {
-        heap->items[i].event = i;
-    }
-}
-
-static struct sim_event *heap_push(struct sim_heap *heap, const struct sim_event *event)
+static struct sim_event *heap_push(struct sim_heap *heap, struct sim_event event)
 {
     if (heap->count == heap->cap) {
-        heap_grow(heap);
+        heap->cap = heap->cap ? heap->cap * 2 : 256;
+        heap->items = mem_realloc(heap->items, heap->cap * sizeof(*heap->items));
     }
 
     size_t i = heap->count++;
-    struct sim_place place = {
-        .at_us = event->at_us, .seq = event->seq, .event = heap->items[i].event};
 
-    while (i > 0 && before(&place, &heap->items[(i - 1) / 2])) {
+    while (i > 0 && before(&event, &heap->items[(i - 1) / 2])) {
         heap->items[i] = heap->items[(i - 1) / 2];
         i = (i - 1) / 2;
     }
-    heap->items[i] = place;
-    heap->events[place.event] = *event;
-    return &heap->events[place.event];
+    heap->items[i] = event;
+    return &heap->items[i];
 }
 
 static struct sim_event heap_pop(struct sim_heap *heap)
 {
     ASSERT(heap->count > 0);
 
-    size_t top = heap->items[0].event;
-    struct sim_place last = heap->items[--heap->count];
+    struct sim_event top = heap->items[0];
+    struct sim_event last = heap->items[--heap->count];
     size_t i = 0;
 
     while (i * 2 + 1 < heap->count) {
@@ -131,21 +109,18 @@ static struct sim_event heap_pop(struct sim_heap *heap)
         i = child;
     }
     heap->items[i] = last;
-    heap->items[heap->count].event = top;
-    return heap->events[top];
+    return top;
 }
 
 struct sim_event *sim_after(struct sim *sim, uint64_t delay_us, sim_fn run, const char *name,
                             struct sim_node *node)
 {
-    struct sim_event event = {.at_us = sim->now_us + delay_us,
-                              .seq = sim->seq++,
-                              .run = run,
-                              .name = name,
-                              .node = node ? node->id : 0,
-                              .life = node ? node->life : 0};
-
-    return heap_push(&sim->heap, &event);
+    return heap_push(&sim->heap, (struct sim_event){.at_us = sim->now_us + delay_us,
+                                                    .seq = sim->seq++,
+                                                    .run = run,
+                                                    .name = name,
+                                                    .node = node ? node->id : 0,
+                                                    .life = node ? node->life : 0});
 }
 
 /* ---- Running. ---- */
@@ -173,7 +148,7 @@ static void run_event(struct sim *sim, struct sim_event event)
     }
     if (node && event.at_us == node->awake_us && event.seq < node->awake_seq) {
         event.seq = sim->seq++; /* Events of the pause are older. */
-        heap_push(&sim->heap, &event);
+        heap_push(&sim->heap, event);
         return;
     }
     sim_mix(sim, event.at_us);
@@ -248,10 +223,9 @@ void sim_free(struct sim *sim)
     sim_net_release(sim);
     sim_check_release(sim);
     for (size_t i = 0; i < sim->heap.count; i++) {
-        mem_free(sim->heap.events[sim->heap.items[i].event].ptr);
+        mem_free(sim->heap.items[i].ptr);
     }
     mem_free(sim->heap.items);
-    mem_free(sim->heap.events);
     mem_free(sim);
 }
 

@@ -56,8 +56,7 @@ struct sim_event {
 };
 
 struct sim_heap {
-    struct sim_place *items; /* Those from `count` on have the unused indices. */
-    struct sim_event *events;
+    struct sim_event *items;
     size_t count;
     size_t cap;
 };
