@@ -79,11 +79,12 @@ static size_t decrypt(struct tls_socket *socket, uint8_t *to, size_t len)
     return done;
 }
 
-/* Makes the descriptor readable when the end was found together with bytes: the reader is given the
- * bytes, and must come back for the end. */
-static void wake_reader(struct tls_socket *socket, size_t done)
+/* Makes the descriptor readable for ever, as after the end of a plain connection: the end may have
+ * been found together with bytes, and then the reader must come back for it. */
+static void show_end(struct tls_socket *socket)
 {
-    if (socket->end != END_NOT && done > 0) {
+    if (socket->end != END_NOT && !socket->shown) {
+        socket->shown = true;
         (void)tls_system_shutdown(socket->fd, SHUT_RD);
     }
 }
@@ -108,7 +109,7 @@ static ssize_t peek(struct tls_socket *socket, void *to, size_t len)
         size_t got = decrypt(socket, room, most - socket->plain.len);
 
         socket->plain.len += got;
-        wake_reader(socket, got);
+        show_end(socket);
     }
     given = min_size(most, socket->plain.len);
     if (given == 0) {
@@ -148,6 +149,6 @@ ssize_t tls_socket_recv(struct tls_socket *socket, void *to, size_t len, int fla
     }
     given = take_peeked(socket, bytes, len);
     got = decrypt(socket, bytes + given, len - given);
-    wake_reader(socket, given + got);
+    show_end(socket);
     return given + got > 0 ? (ssize_t)(given + got) : no_bytes(socket);
 }

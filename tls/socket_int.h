@@ -26,6 +26,7 @@ struct tls_socket {
     SSL *ssl;
     int fd;
     enum end end;
+    bool shown;                  /* The kernel reports the end. */
     int error;                   /* Of END_BROKEN, and of the kernel when it reads; as errno. */
     int write_error;             /* Of the kernel when it writes. */
     struct tls_socket_peer peer; /* `broke` NULL: nothing to call. */

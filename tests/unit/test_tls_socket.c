@@ -1,28 +1,9 @@
-/* TLS in place: reads and writes at each split, ends in each state, and damaged bytes. */
+/* TLS in place: handshakes and reads at each split, ends in each state, and damaged bytes. */
 #include "base/loop.h"
 #include "tests/unit/tls_kit.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/uio.h>
-
-/* Bytes that show where each of them belongs. */
-static uint8_t *pattern(size_t len)
-{
-    uint8_t *bytes = mem_alloc(len);
-
-    for (size_t i = 0; i < len; i++) {
-        bytes[i] = (uint8_t)(i * 31 + (i >> 8));
-    }
-    return bytes;
-}
-
-static void hears(struct tls_kit *kit, const void *data, size_t len)
-{
-    struct slice got = tls_kit_hear(kit);
-
-    assert_int_equal(got.len, len);
-    assert_memory_equal(got.data, data, len);
-}
 
 /* ---- Plain descriptors ---- */
 
@@ -58,7 +39,7 @@ TEST(a_request_and_its_answer_pass_through_the_calls_of_the_process, tls_kit, tl
     assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), 5);
     assert_string_equal(bytes, "GET /");
     assert_int_equal(send(tls_kit->fd, "200", 3, MSG_NOSIGNAL), 3);
-    hears(tls_kit, "200", 3);
+    tls_kit_hears(tls_kit, "200", 3);
     assert_string_equal(SSL_get_version(tls_kit->peer.ssl), "TLSv1.3");
 }
 
@@ -163,7 +144,7 @@ static void send_in_records(struct tls_kit *kit, const uint8_t *bytes, size_t le
 TEST(a_short_read_has_emptied_the_socket, tls_kit, tls_kit_open, tls_kit_close)
 {
     static const size_t records[] = {1, 1000, 5000, 16384};
-    uint8_t *bytes = pattern(40000);
+    uint8_t *bytes = tls_kit_pattern(40000);
     uint8_t *got = mem_alloc(65536);
 
     tls_kit_connect(tls_kit, NULL);
@@ -185,7 +166,7 @@ TEST(a_short_read_has_emptied_the_socket, tls_kit, tls_kit_open, tls_kit_close)
 TEST(a_reader_with_a_small_buffer_learns_what_is_held, tls_kit, tls_kit_open, tls_kit_close)
 {
     static const size_t sizes[] = {1, 7, 1000, 16383};
-    uint8_t *bytes = pattern(40000);
+    uint8_t *bytes = tls_kit_pattern(40000);
     uint8_t *got = mem_alloc(40000);
 
     tls_kit_connect(tls_kit, NULL);
@@ -251,7 +232,7 @@ TEST(peeked_bytes_are_read_again, tls_kit, tls_kit_open, tls_kit_close)
 
 TEST(a_peek_is_bounded, tls_kit, tls_kit_open, tls_kit_close)
 {
-    uint8_t *bytes = pattern(100000);
+    uint8_t *bytes = tls_kit_pattern(100000);
     uint8_t *got = mem_alloc(100000);
 
     tls_kit_connect(tls_kit, NULL);
@@ -302,6 +283,21 @@ TEST(an_end_behind_bytes_wakes_the_reader_again, tls_kit, tls_kit_open, tls_kit_
     close(epoll);
 }
 
+/* Also when the client keeps its side open, as a plain socket that was half-closed. */
+TEST(an_end_stays_visible, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct pollfd look;
+
+    tls_kit_connect(tls_kit, NULL);
+    (void)SSL_shutdown(tls_kit->peer.ssl);
+    (void)tls_peer_push(&tls_kit->peer, SIZE_MAX);
+    for (int i = 0; i < 3; i++) {
+        look = (struct pollfd){.fd = tls_kit->fd, .events = POLLIN};
+        assert_int_equal(poll(&look, 1, 0), 1);
+        assert_int_equal(recv(tls_kit->fd, &(char){0}, 1, 0), 0);
+    }
+}
+
 TEST(an_answer_follows_close_notify, tls_kit, tls_kit_open, tls_kit_close)
 {
     char byte = 0;
@@ -312,7 +308,7 @@ TEST(an_answer_follows_close_notify, tls_kit, tls_kit_open, tls_kit_close)
     assert_int_equal(recv(tls_kit->fd, &byte, 1, 0), 0);
     assert_int_equal(recv(tls_kit->fd, &byte, 1, 0), 0);
     assert_int_equal(send(tls_kit->fd, "answer", 6, MSG_NOSIGNAL), 6);
-    hears(tls_kit, "answer", 6);
+    tls_kit_hears(tls_kit, "answer", 6);
 }
 
 TEST(an_end_without_close_notify_is_the_end_of_file_and_known_as_truncated, tls_kit, tls_kit_open,
@@ -328,7 +324,7 @@ TEST(an_end_without_close_notify_is_the_end_of_file_and_known_as_truncated, tls_
     assert_true(tls_socket_is_truncated(tls_kit->fd));
     /* As after the half-close of a plain connection, the answer can be sent. */
     assert_int_equal(send(tls_kit->fd, "answer", 6, MSG_NOSIGNAL), 6);
-    hears(tls_kit, "answer", 6);
+    tls_kit_hears(tls_kit, "answer", 6);
 }
 
 TEST(a_record_that_ends_in_its_middle_gives_no_byte, tls_kit, tls_kit_open, tls_kit_close)
@@ -425,175 +421,4 @@ TEST(a_client_that_makes_the_server_answer_and_reads_nothing_is_ended, tls_kit, 
     }
     assert_int_equal(got, -1);
     assert_int_equal(errno, ECONNRESET);
-}
-
-/* ---- Writes ---- */
-
-/* Writes all bytes while the client reads in small pieces; each step asserts what send() promises.
- */
-static void write_all(struct tls_kit *kit, const uint8_t *bytes, size_t len, size_t piece)
-{
-    size_t done = 0;
-    int refusals = 0;
-
-    while (done < len) {
-        ssize_t sent = send(kit->fd, bytes + done, min_size(len - done, 100000), MSG_NOSIGNAL);
-
-        if (sent < 0) {
-            assert_int_equal(errno, EAGAIN);
-            refusals++;
-            (void)tls_peer_pull(&kit->peer, piece);
-        }
-        done += sent > 0 ? (size_t)sent : 0;
-        assert_true(refusals < TLS_KIT_STEPS_MAX * 10);
-    }
-    assert_true(refusals > 0);
-}
-
-TEST(bytes_arrive_once_and_in_order_when_the_kernel_takes_parts, tls_kit, tls_kit_open,
-     tls_kit_close)
-{
-    static const size_t pieces[] = {100, 1000, 5000, 20000};
-    const int small = 4096;
-    uint8_t *bytes = pattern(300000);
-
-    for (size_t i = 0; i < 4; i++) {
-        tls_kit_connect(tls_kit, NULL);
-        (void)setsockopt(tls_kit->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-        write_all(tls_kit, bytes, 300000, pieces[i]);
-        while (tls_kit_hear(tls_kit).len < 300000) {
-        }
-        hears(tls_kit, bytes, 300000);
-        tls_kit_hang_up(tls_kit);
-    }
-    mem_free(bytes);
-}
-
-/* Over TCP the kernel takes any part of a record. */
-TEST(all_sent_means_that_the_kernel_has_all, tls_kit, tls_kit_open, tls_kit_close)
-{
-    const int small = 4096;
-    uint8_t *bytes = pattern(300000);
-
-    tls_kit_connect(tls_kit, NULL);
-    (void)setsockopt(tls_kit->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-    write_all(tls_kit, bytes, 300000, 3000);
-    /* The server is gone at once; nothing of its answer was held in it. */
-    close(tls_kit->fd);
-    tls_kit->fd = -1;
-    tls_kit->socket = NULL;
-    (void)tls_kit_hear(tls_kit);
-    hears(tls_kit, bytes, 300000);
-    mem_free(bytes);
-}
-
-/* Fills the kernel's buffer with zeros; returns how many bytes were reported as sent. */
-static size_t fill(struct tls_kit *kit)
-{
-    static const uint8_t zeros[65536];
-    size_t done = 0;
-    ssize_t sent = 0;
-
-    while ((sent = send(kit->fd, zeros, sizeof(zeros), MSG_NOSIGNAL)) > 0) {
-        done += (size_t)sent;
-    }
-    assert_int_equal(errno, EAGAIN);
-    return done;
-}
-
-/* Sends one more of the zeros when the kernel has room again: the byte that is sealed already. */
-static void send_owed(struct tls_kit *kit)
-{
-    for (int i = 0; send(kit->fd, "", 1, MSG_NOSIGNAL) != 1; i++) {
-        assert_int_equal(errno, EAGAIN);
-        assert_true(i < TLS_KIT_STEPS_MAX);
-        (void)tls_peer_pull(&kit->peer, 1000);
-    }
-}
-
-/* A caller may drop what it has not begun to send, as WebSockets drop old events. */
-TEST(a_part_without_a_reported_byte_may_be_replaced, tls_kit, tls_kit_open, tls_kit_close)
-{
-    uint8_t first[TLS_RECORD_MAX - 1];
-    uint8_t second[100];
-    struct iovec parts[] = {{.iov_base = first, .iov_len = sizeof(first)},
-                            {.iov_base = second, .iov_len = sizeof(second)}};
-    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    const struct msghdr rest = {.msg_iov = parts, .msg_iovlen = 2};
-    const int small = 4096;
-    size_t filled = 0;
-    struct slice got;
-
-    tls_kit_connect(tls_kit, NULL);
-    (void)setsockopt(tls_kit->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-    filled = fill(tls_kit);
-    send_owed(tls_kit);
-    filled++;
-    memset(first, 'a', sizeof(first));
-    memset(second, 'b', sizeof(second));
-    assert_int_equal(sendmsg(tls_kit->fd, &message, MSG_NOSIGNAL), sizeof(first) - 1);
-    parts[0].iov_len = 1;
-    memset(second, 'c', sizeof(second));
-    for (int i = 0; sendmsg(tls_kit->fd, &rest, MSG_NOSIGNAL) != 1 + sizeof(second); i++) {
-        assert_int_equal(errno, EAGAIN);
-        assert_true(i < TLS_KIT_STEPS_MAX);
-        (void)tls_peer_pull(&tls_kit->peer, SIZE_MAX);
-    }
-    got = tls_kit_hear(tls_kit);
-    assert_int_equal(got.len, filled + sizeof(first) + sizeof(second));
-    for (size_t i = 0; i < sizeof(first) + sizeof(second); i++) {
-        assert_int_equal(got.data[filled + i], i < sizeof(first) ? 'a' : 'c');
-    }
-}
-
-TEST(a_message_of_many_parts_is_one_record, tls_kit, tls_kit_open, tls_kit_close)
-{
-    char head[] = "head";
-    char body[] = "body";
-    struct iovec parts[] = {{head, 4}, {head, 0}, {body, 4}, {body, 0}};
-    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 4};
-
-    tls_kit_connect(tls_kit, NULL);
-    (void)tls_kit_hear(tls_kit); /* The tickets. */
-    assert_int_equal(sendmsg(tls_kit->fd, &message, MSG_NOSIGNAL), 8);
-    assert_int_equal(tls_peer_pull(&tls_kit->peer, SIZE_MAX), 5 + 8 + 1 + 16);
-    hears(tls_kit, "headbody", 8);
-    assert_int_equal(send(tls_kit->fd, "", 0, MSG_NOSIGNAL), 0);
-}
-
-TEST(shutdown_sends_close_notify_and_reading_goes_further, tls_kit, tls_kit_open, tls_kit_close)
-{
-    char bytes[8] = "";
-
-    tls_kit_connect(tls_kit, NULL);
-    assert_int_equal(send(tls_kit->fd, "bye", 3, MSG_NOSIGNAL), 3);
-    assert_int_equal(shutdown(tls_kit->fd, SHUT_WR), 0);
-    assert_int_equal(send(tls_kit->fd, "x", 1, MSG_NOSIGNAL), -1);
-    assert_int_equal(errno, EPIPE);
-    assert_int_equal(tls_peer_receive(&tls_kit->peer, &tls_kit->got), SSL_ERROR_ZERO_RETURN);
-    assert_memory_equal(tls_kit->got.data, "bye", 3);
-    tls_peer_send(&tls_kit->peer, "more", 4);
-    assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), 4);
-    assert_string_equal(bytes, "more");
-}
-
-TEST(close_sends_close_notify, tls_kit, tls_kit_open, tls_kit_close)
-{
-    tls_kit_connect(tls_kit, NULL);
-    assert_int_equal(close(tls_kit->fd), 0);
-    assert_null(tls_socket_of(tls_kit->fd));
-    tls_kit->fd = -1;
-    tls_kit->socket = NULL;
-    assert_int_equal(tls_peer_receive(&tls_kit->peer, &tls_kit->got), SSL_ERROR_ZERO_RETURN);
-}
-
-TEST(a_client_that_is_gone_gives_the_errors_of_a_plain_socket, tls_kit, tls_kit_open, tls_kit_close)
-{
-    tls_kit_connect(tls_kit, NULL);
-    close(tls_kit->far);
-    assert_int_equal(send(tls_kit->fd, "x", 1, MSG_NOSIGNAL), -1);
-    assert_true(errno == EPIPE || errno == ECONNRESET);
-    assert_true(recv(tls_kit->fd, &(char){0}, 1, 0) <= 0);
-    tls_peer_close(&tls_kit->peer);
-    tls_kit->far = -1;
 }

@@ -170,4 +170,23 @@ static inline struct slice tls_kit_hear(struct tls_kit *kit)
     return buf_slice(&kit->got);
 }
 
+/* Bytes that show where each of them belongs. */
+static inline uint8_t *tls_kit_pattern(size_t len)
+{
+    uint8_t *bytes = mem_alloc(len);
+
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] = (uint8_t)(i * 31 + (i >> 8));
+    }
+    return bytes;
+}
+
+static inline void tls_kit_hears(struct tls_kit *kit, const void *data, size_t len)
+{
+    struct slice got = tls_kit_hear(kit);
+
+    assert_int_equal(got.len, len);
+    assert_memory_equal(got.data, data, len);
+}
+
 #endif
