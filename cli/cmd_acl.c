@@ -2,6 +2,7 @@
 #include "cli/acl_text.h"
 #include "cli/acl_tree.h"
 #include "cli/revise.h"
+#include "server/op/acl_list.h"
 
 enum {
     BODY_MAX = 1 << 20,
@@ -29,35 +30,42 @@ static json_t *words_of(struct slice text)
     return known ? list : NULL;
 }
 
+/* Returns the permissions at the end of an entry: what follows the last colon. */
+static json_t *perms_of(struct slice text)
+{
+    const uint8_t *last = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
+
+    return last ? words_of(slice_from(text, (size_t)(last - text.data) + 1)) : NULL;
+}
+
 json_t *acl_text_entry(struct slice text)
 {
-    struct slice rest = text;
-    struct slice scheme = slice_cut(&rest, ':');
-    const uint8_t *last = rest.len > 0 ? memrchr(rest.data, ':', rest.len) : NULL;
+    struct acl_entry entry;
     json_t *list = NULL;
+    BUF_AUTO(memory, BODY_MAX);
 
-    if (scheme.len == 0 || !last) {
+    if (!acl_list_parse(text, &memory, &entry) || entry.scheme.len == 0) {
         return NULL;
     }
-    list = words_of(slice_from(rest, (size_t)(last - rest.data) + 1));
-    return list ? json_pack("{s:o,s:s%,s:s%}", "perms", list, "scheme", scheme.data, scheme.len,
-                            "id", rest.data, (size_t)(last - rest.data))
+    list = perms_of(text);
+    return list ? json_pack("{s:o,s:s%,s:s%}", "perms", list, "scheme", entry.scheme.data,
+                            entry.scheme.len, "id",
+                            entry.id.len > 0 ? (const char *)entry.id.data : "", entry.id.len)
                 : NULL;
 }
 
 json_t *acl_text_parse(const char *text)
 {
     struct slice rest = slice_str(text);
+    struct slice part;
     json_t *list = NULL;
 
     if (words_find("open, read, creator", text) >= 0) {
         return json_string(text);
     }
     list = json_array();
-    for (bool more = true; more && list;) {
-        more = slice_find(rest, ',') < rest.len;
-
-        json_t *entry = acl_text_entry(words_trim(slice_cut(&rest, ',')));
+    while (list && acl_list_cut(&rest, &part)) {
+        json_t *entry = acl_text_entry(part);
 
         if (entry) {
             (void)json_array_append_new(list, entry);
@@ -66,12 +74,19 @@ json_t *acl_text_parse(const char *text)
             list = NULL;
         }
     }
+    /* A comma at the end has no entry behind it. */
+    if (list && (json_array_size(list) == 0 || text[strlen(text) - 1] == ',')) {
+        json_decref(list);
+        list = NULL;
+    }
     return list;
 }
 
 void acl_text_put(const json_t *entry, struct buf *out)
 {
-    buf_printf(out, "%s:%s:", jsonr_text(entry, "scheme"), jsonr_text(entry, "id"));
+    buf_printf(out, "%s:", jsonr_text(entry, "scheme"));
+    acl_list_put_id(out, slice_str(jsonr_text(entry, "id")));
+    buf_append_byte(out, ':');
     for (size_t i = 0; i < strlen(letters); i++) {
         JSONR_EACH (word, jsonr_at(entry, "perms")) {
             if (strcmp(json_string_value(word), words[i]) == 0) {
@@ -272,7 +287,8 @@ const struct cmd cmd_acl = {
     .text = "LIST is open (every client has all permissions), read (every client may read),\n"
             "creator (you have all permissions), or entries scheme:id:perms separated by\n"
             "commas, as in ZooKeeper's shell. Permissions are c(reate) d(elete) r(ead)\n"
-            "w(rite) a(dmin); schemes are world, auth, digest, ip. A digest id holds a hash\n"
+            "w(rite) a(dmin); schemes are world, auth, digest, ip, x509. An id with a comma\n"
+            "and a colon is in double quotes: x509:\"CN=a:b,O=c\":r. A digest id holds a hash\n"
             "in place of the password: 'zabra whoami --user NAME' prints it. An ACL applies\n"
             "to its znode only, not to the znodes below. With -R the list is set on the znode\n"
             "and all below it that you may read: all lists are read first, then those that\n"

@@ -9,7 +9,7 @@ enum {
 
 bool http_is_https(const struct http_conn *conn)
 {
-    return conn->is_tls || conn->request.is_https;
+    return conn->request.has_scheme ? conn->request.is_https : conn->is_tls;
 }
 
 /* Appends "http://host:port" or "https://host:port", as the client has addressed this replica: by

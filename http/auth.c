@@ -4,13 +4,13 @@
  * session; only the client that opens the session receives the secret.
  */
 #include "http/http_int.h"
-#include "server/op/acl.h"
+#include "server/op/acl_list.h"
 
 /* ---- Credentials ---- */
 
 const char http_identity_missing[] =
     "this replica answers only clients with an identity (requireIdentity): send a user and a "
-    "password in Authorization: Basic";
+    "password in Authorization: Basic, or use a client certificate";
 
 struct http_refusal http_take_credentials(const struct http *http, struct slice authorization,
                                           struct op_principal *principal, uint32_t *ret_wait_ms)
@@ -19,12 +19,18 @@ struct http_refusal http_take_credentials(const struct http *http, struct slice 
     if (!authorization.data) {
         return (struct http_refusal){.err = ERR_OK};
     }
-    if (auth_basic(authorization, http->limits->super_digest, &principal->auth) != ERR_OK) {
+
+    struct auth *auth = NULL;
+    uint32_t first = principal->auth ? principal->auth->count : 0;
+
+    if (auth_basic(principal->auth, authorization, http->limits->super_digest, &auth) != ERR_OK) {
         gate_credentials_failed(http->gate, principal, GATE_FAILED_MALFORMED);
         return http_refusal_make(ERR_AUTH_FAILED,
                                  "Authorization must be Basic and the base64 of user:password");
     }
-    *ret_wait_ms = gate_credentials_wait(http->gate, principal, 0);
+    auth_unref(principal->auth);
+    principal->auth = auth;
+    *ret_wait_ms = gate_credentials_wait(http->gate, principal, first);
     return http_refusal_make(*ret_wait_ms > 0 ? ERR_THROTTLED : ERR_OK, gate_credentials_slowed);
 }
 
@@ -149,49 +155,22 @@ static void take_key(struct http_conn *conn)
 
 /* ---- ACLs ---- */
 
-/* Returns the permission of a letter; 0: there is no such permission. */
-static uint32_t perm_of(uint8_t letter)
-{
-    static const char letters[] = "rwcda"; /* Letters in the order of the bits, from ACL_READ on. */
-    size_t bit = slice_find(slice_str(letters), letter);
-
-    return letters[bit] != '\0' ? 1U << bit : 0;
-}
-
-/* Parses "scheme:id:cdrwa", the form of ZooKeeper's shell; the id may hold colons. */
-static bool parse_entry(struct slice text, struct acl_entry *ret_entry)
-{
-    const uint8_t *first = text.data + slice_find(text, ':');
-    const uint8_t *last = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
-
-    if (!last || first == last) {
-        return false;
-    }
-    *ret_entry = (struct acl_entry){
-        .scheme = slice_make(text.data, (size_t)(first - text.data)),
-        .id = slice_make(first + 1, (size_t)(last - first - 1)),
-    };
-    for (const uint8_t *at = last + 1; at < text.data + text.len; at++) {
-        if (perm_of(*at) == 0) {
-            return false;
-        }
-        ret_entry->perms |= perm_of(*at);
-    }
-    return ret_entry->perms != 0;
-}
-
 static bool parse_entries(struct slice list, struct buf *out)
 {
     struct slice element;
     struct acl_entry entry;
+    struct buf memory;
+    bool good = true;
 
-    while (http_list_next(&list, &element)) {
-        if (!parse_entry(element, &entry)) {
-            return false;
+    buf_init(&memory, ACL_BYTES_MAX);
+    while (good && acl_list_cut(&list, &element)) {
+        good = acl_list_parse(element, &memory, &entry);
+        if (good) {
+            acl_put(out, &entry);
         }
-        acl_put(out, &entry);
     }
-    return out->len > 0 && !out->overflow && acl_is_sound(buf_slice(out));
+    buf_release(&memory);
+    return good && out->len > 0 && !out->overflow && acl_is_sound(buf_slice(out));
 }
 
 /* Takes the ACL of Zk-Acl. Here it only has to be well-formed; the leader makes it canonical. */

@@ -334,6 +334,7 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     conn->is_proxy = http_is_proxy(http->limits, conn->peer);
     conn->address_key = http_address_key(info->client_addr);
     conn->client_key = conn->address_key;
+    conn->certificate = conn->is_tls ? http_certificate(http->limits, conn->fd) : NULL;
     http_inlet_init(&conn->inlet, http->limits->head_bytes_max);
     conn->inlet.on_part = on_part;
     conn->inlet.on_refused = on_refused;
@@ -381,6 +382,7 @@ static void conn_close(struct http_conn *conn)
     buf_release(&conn->acl);
     buf_release(&conn->uri);
     http_inlet_release(&conn->inlet);
+    auth_unref(conn->certificate);
     text_release(&conn->out);
     mem_free(conn);
 }

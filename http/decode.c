@@ -9,7 +9,8 @@ enum {
 
 /* ---- Where the request comes from ---- */
 
-/* Applies what a trusted proxy says about its client. */
+/* Applies what a trusted proxy says about its client. The certificate of the connection is that of
+ * the peer: it proves nothing about the client of a proxy. */
 static void take_forwarded(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -18,12 +19,16 @@ static void take_forwarded(struct http_conn *conn)
         http_forwarded_take(conn->http->limits, conn->peer, &request->head, &by);
 
     request->host = by.host.data ? by.host : request->head.host;
+    request->has_scheme = by.has_scheme;
     request->is_https = by.is_https;
+    conn->principal.https = http_is_https(conn);
     if (refusal.err != ERR_OK) {
         http_refuse(conn, refusal.err, "%s", refusal.detail);
     } else if (by.client[0] != '\0') {
         memcpy(conn->principal.address, by.client, sizeof(by.client));
         conn->client_key = http_client_key(by.client);
+    } else {
+        conn->principal.auth = auth_ref(conn->certificate);
     }
 }
 

@@ -63,6 +63,14 @@ uint64_t http_client_key(const char *client)
     return hash64(bytes.len, bytes) | 1;
 }
 
+struct auth *http_certificate(const struct config_clients *limits, int fd)
+{
+    const struct tls_socket *socket = tls_socket_of(fd);
+    const char *id = socket ? tls_socket_identity(socket) : "";
+
+    return id[0] != '\0' ? auth_certificate(id, limits->tls.super_x509) : NULL;
+}
+
 bool http_is_proxy(const struct config_clients *limits, const char *peer)
 {
     const struct http_proxies proxies = {limits->proxies, limits->proxy_count};

@@ -216,6 +216,7 @@ struct http_conn {
     struct http_inlet inlet;       /* Used by the library thread only. */
     uint64_t address_key;          /* The key of the peer's address in http.caps. */
     uint64_t client_key;           /* The key of the client of the current request. */
+    struct auth *certificate;      /* The identity of the peer's certificate; NULL: none. */
     bool is_proxy;                 /* The peer is one of trustedProxies. */
     char peer[ADDRESS_TEXT_MAX];   /* The peer's address. */
     struct op_principal principal; /* Address and `auth` belong to the current request only. */
@@ -563,6 +564,10 @@ uint64_t http_client_key(const char *client);
 
 /* Whether the address is one of trustedProxies. */
 bool http_is_proxy(const struct config_clients *limits, const char *peer);
+
+/* Returns the identity that the certificate of a connection proves, as a new reference; NULL: none.
+ */
+struct auth *http_certificate(const struct config_clients *limits, int fd);
 
 /* Reads what the peer says about its client, if the peer is one of trustedProxies; else the result
  * is empty. A refusal (400) says what is wrong. */

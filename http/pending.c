@@ -118,22 +118,25 @@ struct upgrade {
 
 /* Applies what a trusted proxy says about its client; returns the host that the client has
  * addressed. `principal` has the address of the peer. */
-static struct slice take_forwarded(const struct http *http, const struct first_head *first,
+static struct slice take_forwarded(const struct http *http, int fd, const struct first_head *first,
                                    struct upgrade *upgrade)
 {
     struct http_forwarded by;
 
     upgrade->refusal =
         http_forwarded_take(http->limits, upgrade->principal.address, &first->head, &by);
+    upgrade->principal.https = by.has_scheme ? by.is_https : tls_socket_of(fd) != NULL;
     if (upgrade->refusal.err == ERR_OK && by.client[0] != '\0') {
         memcpy(upgrade->principal.address, by.client, sizeof(by.client));
+    } else {
+        upgrade->principal.auth = http_certificate(http->limits, fd);
     }
     return by.host.data ? by.host : first->head.host;
 }
 
 /* True when the request asks for a WebSocket, and then fills in `upgrade`, which has the address of
  * the peer. False: the request is for the library. */
-static bool read_upgrade(const struct http *http, const struct first_head *first,
+static bool read_upgrade(const struct http *http, int fd, const struct first_head *first,
                          struct upgrade *upgrade)
 {
     struct http_target target;
@@ -150,7 +153,7 @@ static bool read_upgrade(const struct http *http, const struct first_head *first
     mine = http_target_parse(first->line.target, &decoded, &target, &why) == ERR_OK &&
            target.authority.len == 0 && slice_eq(target.path, slice_str("/ws/v1"));
     if (mine) {
-        struct slice host = take_forwarded(http, first, upgrade);
+        struct slice host = take_forwarded(http, fd, first, upgrade);
 
         if (upgrade->refusal.err == ERR_OK) {
             upgrade->refusal = check_upgrade(http, first, &target, host);
@@ -367,7 +370,7 @@ static void admit(struct pending *pending, const struct first_head *first)
         refuse_plain(pending, first);
     } else if (pending->cap != HTTP_CAP_OK) {
         admit_probe(pending, &first->line);
-    } else if (!read_upgrade(pending->accept->http, first, &upgrade)) {
+    } else if (!read_upgrade(pending->accept->http, pending->watch.fd, first, &upgrade)) {
         hand_over(pending, first);
     } else {
         answer_upgrade(pending, first, &upgrade);

@@ -110,7 +110,7 @@ static bool is_identified(const struct http *http, const struct http_line *line,
     bool identified =
         !http->limits->require_identity || !is_path(line->target, "/metrics") ||
         (head->authorization.data &&
-         auth_basic(head->authorization, http->limits->super_digest, &auth) == ERR_OK);
+         auth_basic(NULL, head->authorization, http->limits->super_digest, &auth) == ERR_OK);
 
     auth_unref(auth);
     return identified;

@@ -128,7 +128,8 @@ struct http_request {
     struct http_target target;
     struct http_head head;
     struct slice host; /* As the client sent it: Host, or what a trusted proxy names. */
-    bool is_https;     /* The client uses TLS, perhaps to a trusted proxy. */
+    bool has_scheme;   /* A trusted proxy names the scheme that the client uses: */
+    bool is_https;     /* https. */
     const struct http_route *route;
     const struct op_def *def; /* NULL for answers that need no operation. */
     struct op_args args;

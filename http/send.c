@@ -69,6 +69,19 @@ static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
     buf_release(&origin);
 }
 
+/* Makes browsers use https for the configured time (RFC 6797). Only an answer over TLS may ask
+ * that. */
+static void hsts_header(struct http_conn *conn, struct MHD_Response *response)
+{
+    uint64_t ms = conn->http->limits->tls.hsts_ms;
+    char text[48];
+
+    if (ms > 0 && http_is_https(conn)) {
+        (void)snprintf(text, sizeof(text), "max-age=%llu", (unsigned long long)(ms / 1000));
+        http_header(response, "Strict-Transport-Security", text);
+    }
+}
+
 void http_header_no_store(struct MHD_Response *response)
 {
     http_header(response, "Cache-Control", "no-store");
@@ -93,6 +106,7 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     http_header(response, "Zk-Zxid", text);
     history_text(text, request->replica.history);
     http_header(response, "Zk-History", text);
+    hsts_header(conn, response);
     if (date) {
         http_header_date(response);
         http_header(response, "Vary", "Accept, Authorization, Origin");

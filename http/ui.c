@@ -98,10 +98,11 @@ static bool is_plain_address(struct slice address)
     return address.len > 0;
 }
 
-/* Appends the addresses of all replicas: when this replica fails, the page continues with another
- * replica. */
-static void append_replicas(struct http *http, struct buf *policy)
+/* Appends the addresses of all replicas, with the scheme of the page: when this replica fails, the
+ * page continues with another replica. */
+static void append_replicas(struct http *http, bool https, struct buf *policy)
 {
+    const char *tls = https ? "s" : "";
     struct buf clients;
 
     buf_init(&clients, HTTP_CLIENTS_MAX);
@@ -113,8 +114,9 @@ static void append_replicas(struct http *http, struct buf *policy)
         struct slice address = slice_cut(&rest, ' ');
 
         if (is_plain_address(address)) {
-            buf_printf(policy, " http://%.*s ws://%.*s", (int)address.len,
-                       (const char *)address.data, (int)address.len, (const char *)address.data);
+            buf_printf(policy, " http%s://%.*s ws%s://%.*s", tls, (int)address.len,
+                       (const char *)address.data, tls, (int)address.len,
+                       (const char *)address.data);
         }
     }
     buf_release(&clients);
@@ -129,7 +131,7 @@ static void page_headers(struct http_conn *conn, struct MHD_Response *response)
     buf_init(&policy, POLICY_MAX);
     buf_append_str(&policy, "default-src 'none'; script-src 'self'; style-src 'self'; "
                             "img-src 'self'; connect-src 'self'");
-    append_replicas(conn->http, &policy);
+    append_replicas(conn->http, http_is_https(conn), &policy);
     buf_append_str(&policy, "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
                             "require-trusted-types-for 'script'");
     http_header(response, "Content-Security-Policy", buf_cstr(&policy));

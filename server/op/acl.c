@@ -15,6 +15,7 @@ static const char anyone_id[] = "anyone";
 static const char digest_scheme[] = "digest";
 static const char ip_scheme[] = "ip";
 static const char auth_scheme[] = "auth";
+static const char x509_scheme[] = "x509";
 
 static bool is_text(struct slice text, const char *word)
 {
@@ -109,7 +110,7 @@ static bool is_wrong(struct slice acl, const struct auth_id *id)
 static void note_wrong(struct slice acl, struct auth *auth)
 {
     for (uint32_t i = 0; auth && i < auth->count; i++) {
-        if (is_wrong(acl, &auth->ids[i])) {
+        if (auth_has_password(&auth->ids[i]) && is_wrong(acl, &auth->ids[i])) {
             auth_note(&auth->wrong, i);
         }
     }
@@ -177,6 +178,9 @@ static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, s
     if (!slice_eq(entry->scheme, scheme)) {
         return false;
     }
+    if (is_text(scheme, x509_scheme)) {
+        return slice_eq(entry->id, id);
+    }
     if (!is_text(scheme, ip_scheme)) {
         return digest_is_meant(entry->id, id);
     }
@@ -195,7 +199,7 @@ static bool is_name(struct slice scheme, struct slice id)
     if (is_text(scheme, ip_scheme)) {
         return address_parse(id, &address);
     }
-    return is_text(scheme, digest_scheme) && id.len > 0;
+    return (is_text(scheme, digest_scheme) || is_text(scheme, x509_scheme)) && id.len > 0;
 }
 
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
@@ -245,6 +249,9 @@ static bool is_known(const struct acl_entry *entry)
     }
     if (is_text(entry->scheme, digest_scheme)) {
         return is_digest_id(entry->id);
+    }
+    if (is_text(entry->scheme, x509_scheme)) {
+        return entry->id.len > 0;
     }
     return is_text(entry->scheme, ip_scheme) && address_block_parse(entry->id, &block);
 }
@@ -319,9 +326,11 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
         } else if (is_known(&entry)) {
             put_new(out, &entry);
         } else {
-            return refuse(out, ret_why,
-                          "each entry needs perms, a scheme (world, auth, digest, ip) and an id of "
-                          "that scheme: anyone, user:base64(SHA1(user:password)), address[/bits]");
+            return refuse(
+                out, ret_why,
+                "each entry needs perms, a scheme (world, auth, digest, ip, x509) and an id of "
+                "that scheme: anyone, user:base64(SHA1(user:password)), address[/bits], "
+                "the identity of a certificate");
         }
     }
     if (!acl_is_sound(buf_slice(out)) || out->overflow) {

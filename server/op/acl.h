@@ -55,8 +55,8 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
 /* Returns the rights of another principal, those of world:anyone included. The principal is named
  * as in an entry: "digest:alice" (with any password) or "digest:alice:<hash>", "ip:10.0.0.1",
- * "world:anyone". `*ret_known` tells whether `as` has such a form. There is no name for the super
- * user. */
+ * "x509:CN=alice", "world:anyone". `*ret_known` tells whether `as` has such a form. There is no
+ * name for the super user. */
 uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
 
 /*

@@ -13,6 +13,7 @@ enum {
 };
 
 static const char digest_scheme[] = "digest";
+static const char x509_scheme[] = "x509";
 
 struct auth *auth_ref(struct auth *auth)
 {
@@ -36,9 +37,12 @@ struct slice auth_user(struct slice id)
 
 struct slice auth_shown(const struct auth_id *id)
 {
-    bool has_hash = slice_eq(id->scheme, slice_str(digest_scheme));
+    return auth_has_password(id) ? auth_user(id->id) : id->id;
+}
 
-    return has_hash ? auth_user(id->id) : id->id;
+bool auth_has_password(const struct auth_id *id)
+{
+    return slice_eq(id->scheme, slice_str(digest_scheme));
 }
 
 /* Sets a bit. Usually it is set already; then nothing is written, so that the word stays in the CPU
@@ -157,7 +161,18 @@ enum err auth_add(const struct auth *old, struct slice scheme, struct slice cred
     return err;
 }
 
-enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth)
+struct auth *auth_certificate(const char *id, const char *super_x509)
+{
+    bool super = super_x509[0] != '\0' && strcmp(id, super_x509) == 0;
+    struct auth *auth = NULL;
+    enum err err = with_id(NULL, slice_str(x509_scheme), slice_str(id), super, &auth);
+
+    ASSERT(err == ERR_OK);
+    return auth;
+}
+
+enum err auth_basic(const struct auth *old, struct slice header, const char *super_digest,
+                    struct auth **ret_auth)
 {
     struct buf plain;
     enum err err = ERR_AUTH_FAILED;
@@ -173,7 +188,7 @@ enum err auth_basic(struct slice header, const char *super_digest, struct auth *
     }
     buf_init(&plain, AUTH_CREDENTIAL_MAX);
     if (base64_decode(&plain, slice_from(header, skip)) == ERR_OK) {
-        err = auth_add(NULL, slice_str(digest_scheme), buf_slice(&plain), super_digest, ret_auth);
+        err = auth_add(old, slice_str(digest_scheme), buf_slice(&plain), super_digest, ret_auth);
     }
     if (plain.len > 0) {
         explicit_bzero(plain.data, plain.len);
@@ -266,19 +281,34 @@ struct slice principal_scope(const struct op_principal *who)
     if (!who->auth || who->auth->count == 0) {
         return slice_make(NULL, 0);
     }
-    return who->auth->ids[0].id;
+
+    const struct auth_id *id = &who->auth->ids[0];
+
+    /* Scheme and id lie side by side. A digest id stands for itself: no other identity has a user's
+     * name and a hash, and remembered answers keep their scope. */
+    return auth_has_password(id) ? id->id
+                                 : slice_make(id->scheme.data, id->scheme.len + id->id.len);
 }
 
-/* Appends " digest:alice:<hash>" with a long name cut. */
+/* Appends " digest:alice:<hash>" with a long name cut. An identity without a password gets a hash
+ * of its own, so that the text of two long ones differs. */
 static void put_identity(const struct auth_id *id, struct buf *out)
 {
-    size_t name = slice_find(id->id, ':');
+    struct slice name = auth_shown(id);
 
     buf_append_byte(out, ' ');
     buf_append_slice(out, id->scheme);
     buf_append_byte(out, ':');
-    buf_append(out, id->id.data, min_size(name, PRINCIPAL_NAME_MAX));
-    buf_append_slice(out, slice_from(id->id, name));
+    buf_append(out, name.data, min_size(name.len, PRINCIPAL_NAME_MAX));
+    if (auth_has_password(id)) {
+        buf_append_slice(out, slice_from(id->id, name.len));
+    } else {
+        uint8_t hash[CRYPTO_SHA1_LEN];
+
+        crypto_sha1(id->id, hash);
+        buf_append_byte(out, ':');
+        base64_encode(out, slice_make(hash, sizeof(hash)));
+    }
 }
 
 void principal_from(const struct op_principal *who, struct buf *out)

@@ -21,7 +21,7 @@ enum {
 };
 
 struct auth_id {
-    struct slice scheme; /* "digest" or "super". */
+    struct slice scheme; /* "digest" or "x509". */
     struct slice id;
 };
 
@@ -42,8 +42,9 @@ struct auth {
 
 /* The principal of a request, as the front end knows it. */
 struct op_principal {
-    char address[64];  /* Numeric address of the client. */
+    char address[64]; /* Numeric address of the client; or text that hides it (http/forwarded.h). */
     struct auth *auth; /* One reference; NULL: no identities. */
+    bool https; /* The client uses https, so URLs in answers do. Not sent to other replicas. */
 };
 
 /* Makes a list of the identities of `old` (may be NULL; not consumed) and one more: scheme
@@ -52,9 +53,17 @@ struct op_principal {
 enum err auth_add(const struct auth *old, struct slice scheme, struct slice credential,
                   const char *super_digest, struct auth **ret_auth);
 
-/* Makes a list of the identity in an Authorization header: "Basic <base64>". The errors are those
- * of auth_add. */
-enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth);
+/* Makes a list of the identities of `old` (may be NULL; not consumed) and the one in an
+ * Authorization header: "Basic <base64>". The errors are those of auth_add. */
+enum err auth_basic(const struct auth *old, struct slice header, const char *super_digest,
+                    struct auth **ret_auth);
+
+/* Makes a list of the identity that a client's certificate proves: scheme "x509", as ZooKeeper has
+ * it. `super_x509` is the identity of the super user, or "". */
+struct auth *auth_certificate(const char *id, const char *super_x509);
+
+/* Whether the identity is proven by a password that a client may guess. */
+bool auth_has_password(const struct auth_id *id);
 
 /* Returns the user of "user:hash". */
 struct slice auth_user(struct slice id);

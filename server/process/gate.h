@@ -72,7 +72,8 @@ uint64_t gate_history(struct gate *gate);
 
 /* Write the JSON bodies of the status operations, one JSON value each. Any thread. */
 void gate_write_status(struct gate *gate, struct jsonw *json);
-void gate_write_ensemble(struct gate *gate, struct jsonw *json);
+/* `https`: the client uses https, so the URLs of the replicas do. */
+void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
 /* Writes one JSON array: the client addresses ("host:port") of the other replicas, as far as they

@@ -217,11 +217,11 @@ static const char *state_name(const struct publication *copy, const struct zab_p
     return reported_state(self, peer, heartbeat);
 }
 
-static void write_url(struct jsonw *json, const char *address)
+static void write_url(struct jsonw *json, const char *address, bool https)
 {
     char url[CONFIG_HOST_MAX + 16];
 
-    (void)snprintf(url, sizeof url, "http://%s", address);
+    (void)snprintf(url, sizeof url, "%s://%s", https ? "https" : "http", address);
     jsonw_key(json, "client");
     if (address[0] == '\0') {
         jsonw_null(json);
@@ -259,7 +259,7 @@ static void write_heartbeat(struct jsonw *json, const struct heartbeat *heartbea
 }
 
 static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy,
-                       const struct core_peer *link)
+                       const struct core_peer *link, bool https)
 {
     const struct heartbeat *heartbeat =
         heartbeats_find(copy->heartbeats, copy->heartbeat_count, gate->server->config->id);
@@ -278,7 +278,7 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     write_duplicate(gate->server->config, json, link);
     jsonw_kv_cstr(json, "peer_tls",
                   keys_mode_name((enum keys_mode)gate->server->config->peers.tls));
-    write_url(json, gate->server->config->clients.advertise_client);
+    write_url(json, gate->server->config->clients.advertise_client, https);
 }
 
 /* Writes how the connection with the peer is sealed, and the peer's peerTls if it is known. */
@@ -315,7 +315,7 @@ static void write_heard(struct jsonw *json, const struct heartbeat *heartbeat, c
 
 static void write_peer(const struct config *config, struct jsonw *json,
                        const struct publication *copy, const struct zab_peer_status *peer,
-                       const struct core_peer *link)
+                       const struct core_peer *link, bool https)
 {
     const struct heartbeat *heartbeat =
         heartbeats_find(copy->heartbeats, copy->heartbeat_count, peer->id);
@@ -340,10 +340,10 @@ static void write_peer(const struct config *config, struct jsonw *json,
     }
     write_duplicate(config, json, link);
     write_seal(json, &link->seal);
-    write_url(json, link->advertise);
+    write_url(json, link->advertise, https);
 }
 
-void gate_write_ensemble(struct gate *gate, struct jsonw *json)
+void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
     struct publication *copy = gate_published(gate);
@@ -366,9 +366,9 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
         jsonw_kv_cstr(json, "role", server->voter ? "voter" : "observer");
         jsonw_kv_cstr(json, "peer", address);
         if (server->id == config->id) {
-            write_self(gate, json, copy, &copy->links[i]);
+            write_self(gate, json, copy, &copy->links[i], https);
         } else if (peer) {
-            write_peer(config, json, copy, peer, &copy->links[i]);
+            write_peer(config, json, copy, peer, &copy->links[i], https);
         }
         jsonw_object_end(json);
     }

@@ -407,6 +407,11 @@ uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_
 
     for (uint32_t i = first; auth && i < auth->count; i++) {
         struct slice id = auth->ids[i].id;
+
+        if (!auth_has_password(&auth->ids[i])) {
+            continue; /* Proven by a certificate: no client guesses it. */
+        }
+
         uint64_t wait_ns = wait_ns_of(guard, network, id, now_ns);
 
         if (wait_ns > 0) {
@@ -473,6 +478,9 @@ void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t no
     for (uint32_t i = 0; i < auth->count; i++) {
         struct slice id = auth->ids[i].id;
 
+        if (!auth_has_password(&auth->ids[i])) {
+            continue;
+        }
         if ((wrong >> i & 1) != 0) {
             fail_password(guard, network, id, GATE_FAILED_PASSWORD, now_ns);
         } else if ((right >> i & 1) != 0) {

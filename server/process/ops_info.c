@@ -45,7 +45,7 @@ void gate_write_info(struct gate *gate, const struct op_args *args,
     if (op == OP_STATUS) {
         gate_write_status(gate, json);
     } else if (op == OP_ENSEMBLE) {
-        gate_write_ensemble(gate, json);
+        gate_write_ensemble(gate, principal->https, json);
     } else if (op == OP_LIMITS) {
         gate_write_limits(gate, json);
     } else if (op == OP_TREND) {

@@ -236,7 +236,7 @@ static enum err fill_perms(struct slice acl, const struct op_principal *who,
     }
     if (!known) {
         view_refuse(result, ERR_BAD_ARGUMENTS,
-                    "as= must be digest:name, ip:address or world:anyone");
+                    "as= must be digest:name, ip:address, x509:identity or world:anyone");
     }
     result->has_perms = result->err == ERR_OK;
     return result->err;

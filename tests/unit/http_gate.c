@@ -160,9 +160,12 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_object_end(json);
 }
 
-void gate_write_ensemble(struct gate *gate, struct jsonw *json)
+void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
 {
-    gate_write_status(gate, json);
+    (void)gate;
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "role", https ? "https" : "leader");
+    jsonw_object_end(json);
 }
 
 void gate_write_limits(struct gate *gate, struct jsonw *json)

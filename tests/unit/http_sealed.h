@@ -42,10 +42,10 @@ static inline void sealed_wait(const struct sealed *sealed)
     assert_int_equal(poll(&wait, 1, KIT_DEADLINE_MS), 1);
 }
 
-/* Connects; no byte of TLS has been sent. */
-static inline void sealed_dial(struct sealed *sealed)
+/* Connects with a certificate of the kit (NULL: none); no byte of TLS has been sent. */
+static inline void sealed_dial_as(struct sealed *sealed, const char *cert)
 {
-    const struct tls_peer_setup setup = {.name = NULL};
+    const struct tls_peer_setup setup = {.cert = cert};
 
     *sealed = (struct sealed){.fd = kit_connect(port), .end = SSL_ERROR_WANT_READ};
     assert_int_equal(fcntl(sealed->fd, F_SETFL, O_NONBLOCK), 0);
@@ -53,9 +53,14 @@ static inline void sealed_dial(struct sealed *sealed)
     tls_peer_open(&sealed->peer, &certs, &setup, sealed->fd);
 }
 
-static inline void sealed_open(struct sealed *sealed)
+static inline void sealed_dial(struct sealed *sealed)
 {
-    sealed_dial(sealed);
+    sealed_dial_as(sealed, NULL);
+}
+
+static inline void sealed_open_as(struct sealed *sealed, const char *cert)
+{
+    sealed_dial_as(sealed, cert);
     while (tls_peer_shake(&sealed->peer) == 0) {
         (void)tls_peer_push(&sealed->peer, SIZE_MAX);
         sealed_wait(sealed);
@@ -63,6 +68,11 @@ static inline void sealed_open(struct sealed *sealed)
     }
     assert_int_equal(tls_peer_shake(&sealed->peer), 1);
     (void)tls_peer_push(&sealed->peer, SIZE_MAX);
+}
+
+static inline void sealed_open(struct sealed *sealed)
+{
+    sealed_open_as(sealed, NULL);
 }
 
 static inline void sealed_close(struct sealed *sealed)

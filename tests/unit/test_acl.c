@@ -256,3 +256,36 @@ TEST(the_permissions_of_a_client_are_the_sum_of_entries, setup, teardown)
         assert_false(known);
     }
 }
+
+TEST(certificates_match_as_a_whole, setup, teardown)
+{
+    struct op_principal one = {.address = "::1", .auth = auth_certificate("CN=one,O=Example", "")};
+    struct op_principal other = {.address = "::1", .auth = auth_certificate("CN=one", "")};
+    bool known = false;
+
+    put(ACL_READ, "x509", "CN=one,O=Example");
+    assert_true(may(&one, ACL_READ));
+    assert_false(may(&one, ACL_WRITE));
+    assert_false(may(&other, ACL_READ));
+    assert_false(may(&fixture.bob, ACL_READ));
+    assert_int_equal(fix(&fixture.stranger), ERR_OK);
+    assert_int_equal(
+        acl_perms_as(buf_slice(&fixture.acl), slice_str("x509:CN=one,O=Example"), &known),
+        ACL_READ);
+    assert_true(known);
+    assert_int_equal(acl_perms_as(buf_slice(&fixture.acl), slice_str("x509:CN=one"), &known), 0);
+    assert_true(known);
+    (void)acl_perms_as(buf_slice(&fixture.acl), slice_str("x509:"), &known);
+    assert_false(known);
+    buf_clear(&fixture.acl);
+    put(ACL_READ, "x509", "");
+    assert_int_equal(fix(&fixture.stranger), ERR_INVALID_ACL);
+    buf_clear(&fixture.acl);
+    put(ACL_ALL, "auth", "");
+    assert_int_equal(fix(&one), ERR_OK); /* creator */
+    buf_clear(&fixture.acl);
+    put(ACL_ALL, "x509", "CN=one,O=Example");
+    assert_true(slice_eq(buf_slice(&fixture.fixed), buf_slice(&fixture.acl)));
+    principal_release(&one);
+    principal_release(&other);
+}

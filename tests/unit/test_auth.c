@@ -117,14 +117,14 @@ TEST(basic_is_a_digest)
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct auth *auth = NULL;
 
-        assert_int_equal(auth_basic(slice_str(good[i]), "", &auth), ERR_OK);
+        assert_int_equal(auth_basic(NULL, slice_str(good[i]), "", &auth), ERR_OK);
         assert_text(auth->ids[0].id, BOB);
         auth_unref(auth);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct auth *auth = NULL;
 
-        assert_int_equal(auth_basic(slice_str(bad[i]), "", &auth), ERR_AUTH_FAILED);
+        assert_int_equal(auth_basic(NULL, slice_str(bad[i]), "", &auth), ERR_AUTH_FAILED);
         assert_null(auth);
     }
 }
@@ -231,4 +231,64 @@ TEST(a_long_name_is_cut_and_still_recognised)
     assert_true(principal_is_from(&who, buf_slice(&from)));
     buf_release(&from);
     principal_release(&who);
+}
+
+/* ---- Certificates ---- */
+
+TEST(a_certificate_is_an_identity_of_its_own)
+{
+    struct auth *bob = auth_certificate("CN=bob,O=Example", "CN=root");
+    struct auth *root = auth_certificate("CN=root", "CN=root");
+    struct auth *nobody = auth_certificate("CN=root", "");
+    struct auth *both = NULL;
+
+    assert_int_equal(bob->count, 1);
+    assert_text(bob->ids[0].scheme, "x509");
+    assert_text(bob->ids[0].id, "CN=bob,O=Example");
+    assert_false(bob->super || nobody->super);
+    assert_true(root->super);
+    /* Ym9iOnNlY3JldA== is bob:secret. */
+    assert_int_equal(auth_basic(root, slice_str("Basic Ym9iOnNlY3JldA=="), "", &both), ERR_OK);
+    assert_int_equal(both->count, 2);
+    assert_text(both->ids[0].scheme, "x509");
+    assert_text(both->ids[1].id, BOB);
+    assert_true(both->super);
+    auth_unref(bob);
+    auth_unref(root);
+    auth_unref(nobody);
+    auth_unref(both);
+}
+
+/* No password makes an identity by certificate, whatever the user is called. */
+TEST(no_credential_makes_a_certificate)
+{
+    struct auth *auth = NULL;
+
+    assert_int_equal(auth_add(NULL, slice_str("x509"), slice_str("CN=bob"), "", &auth),
+                     ERR_AUTH_FAILED);
+    auth = with(NULL, "CN=root:pw", "");
+    assert_text(auth->ids[0].scheme, "digest");
+    assert_false(auth->super);
+    auth_unref(auth);
+}
+
+/* Two long subjects of one authority often begin alike. */
+TEST(the_creator_of_a_session_is_recognised_by_certificate)
+{
+    struct op_principal one = {.address = "10.0.0.7",
+                               .auth = auth_certificate("OU=Services of the company,CN=one", "")};
+    struct auth *two = auth_certificate("OU=Services of the company,CN=two", "");
+    struct buf from;
+
+    buf_init(&from, TXN_FROM_MAX);
+    principal_from(&one, &from);
+    assert_false(from.overflow);
+    assert_text(principal_from_identity(buf_slice(&from)), "x509:OU=Services of the compa");
+    assert_true(is_from(one.auth, "::1", buf_slice(&from)));
+    assert_false(is_from(two, "10.0.0.7", buf_slice(&from)));
+    assert_false(is_from(NULL, "10.0.0.7", buf_slice(&from)));
+    assert_text(principal_scope(&one), "x509OU=Services of the company,CN=one");
+    buf_release(&from);
+    principal_release(&one);
+    auth_unref(two);
 }

@@ -63,6 +63,16 @@ static const char *said(struct fixture *fixture,
     return buf_cstr(&fixture->text);
 }
 
+static void write_ensemble(struct gate *gate, struct jsonw *json)
+{
+    gate_write_ensemble(gate, false, json);
+}
+
+static void write_ensemble_https(struct gate *gate, struct jsonw *json)
+{
+    gate_write_ensemble(gate, true, json);
+}
+
 static void put_state(struct fixture *fixture)
 {
     struct state *state = state_new(1);
@@ -115,6 +125,9 @@ TEST(clients_are_redirected, fixture, setup, teardown)
     (void)snprintf(published->links[2].advertise, sizeof published->links[2].advertise,
                    "three.test:1");
     assert_string_equal(said(fixture, gate_write_servers), "[\"one.test:9998\",\"three.test:1\"]");
+    assert_non_null(strstr(said(fixture, write_ensemble), "\"client\":\"http://two.test:9998\""));
+    assert_non_null(
+        strstr(said(fixture, write_ensemble_https), "\"client\":\"https://two.test:9998\""));
 
     struct buf all;
 
@@ -230,7 +243,7 @@ TEST(only_one_leader_is_shown, fixture, setup, teardown)
         .id = 3, .voter = true, .connected = true, .heard_ms = now_ms, .state = ZAB_LEADING};
     published->heartbeats[published->heartbeat_count++] = (struct heartbeat){
         .id = 1, .at_ms = now_ms, .role = ROLE_LEADER, .flags = HEARTBEAT_SERVING, .epoch = 1};
-    const char *text = said(fixture, gate_write_ensemble);
+    const char *text = said(fixture, write_ensemble);
     const char *leader = strstr(text, "\"state\":\"leader\"");
 
     assert_non_null(leader);
@@ -238,7 +251,7 @@ TEST(only_one_leader_is_shown, fixture, setup, teardown)
     assert_non_null(strstr(text, "\"state\":\"joining\""));
     published->heartbeats[0].role = ROLE_FOLLOWER;
     published->heartbeats[0].epoch = 2;
-    assert_null(strstr(said(fixture, gate_write_ensemble), "\"state\":\"joining\""));
+    assert_null(strstr(said(fixture, write_ensemble), "\"state\":\"joining\""));
 }
 
 static bool shows_silence(struct fixture *fixture, uint64_t heard_ago_ms)
@@ -246,7 +259,7 @@ static bool shows_silence(struct fixture *fixture, uint64_t heard_ago_ms)
     struct publication *published = &fixture->server.gate.published;
 
     published->peers[0].heard_ms = published->at_ms - heard_ago_ms;
-    return strstr(said(fixture, gate_write_ensemble), "\"state\":\"silent\"") != NULL;
+    return strstr(said(fixture, write_ensemble), "\"state\":\"silent\"") != NULL;
 }
 
 /* Without a heartbeat, a replica is silent by the time at which one could have arrived: also with

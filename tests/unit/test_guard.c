@@ -519,3 +519,24 @@ TEST(many_addresses_share_a_line, fixture, setup, teardown)
     assert_true(others);
     assert_int_equal(failed(fixture, GATE_FAILED_SESSION), 5000);
 }
+
+/* A certificate is no guess: a list that names another one of its name is only a refusal. */
+TEST(certificates_are_neither_counted_nor_slowed, fixture, setup, teardown)
+{
+    buf_clear(&fixture->acl);
+    acl_put(&fixture->acl, &(struct acl_entry){.perms = ACL_ALL,
+                                               .scheme = slice_str("x509"),
+                                               .id = slice_str("spiffe://a/one")});
+    for (int i = 0; i < 3 * GUARD_FAILURES; i++) {
+        struct op_principal who = {.address = "10.0.0.1",
+                                   .auth = auth_certificate("spiffe://a/two", "")};
+
+        assert_int_equal(guard_wait(fixture->guard, &who, 0, fixture->now_ns), 0);
+        assert_false(acl_allows(buf_slice(&fixture->acl), &who, ACL_READ));
+        assert_int_equal(atomic_load(&who.auth->wrong), 0);
+        guard_seen(fixture->guard, &who, fixture->now_ns);
+        principal_release(&who);
+    }
+    assert_int_equal(metric_get(&fixture->guard->failed[GATE_FAILED_PASSWORD]), 0);
+    assert_int_equal(metric_get(&fixture->guard->slowed), 0);
+}

@@ -74,7 +74,8 @@ function means({ scheme, id }: Entry, who: Whoami): boolean {
     case 'ip':
       return isWithin(who.address, id);
     case 'digest':
-      return who.ids.some((one) => one.scheme === 'digest' && one.id === id);
+    case 'x509':
+      return who.ids.some((one) => one.scheme === scheme && one.id === id);
   }
 }
 

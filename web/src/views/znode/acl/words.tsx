@@ -16,6 +16,8 @@ export function whoOf({ scheme, id }: Pick<Entry, 'scheme' | 'id'>): string {
       return say('user_named', { user: visibleName(id.slice(0, id.lastIndexOf(':'))) });
     case 'ip':
       return say('network', { address: id });
+    case 'x509':
+      return say('certificate', { name: visibleName(id) });
   }
 }
 
