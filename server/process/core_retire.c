@@ -110,8 +110,8 @@ void core_retire_peer(struct server *server)
     replica_status(core->replica, &status);
     if (core->retire_late || status.requests == 0) {
         log_info("zab",
-                 "closes the connection with peer %u: it began with a secret that has been removed "
-                 "from peerSecretFile",
+                 "closes the connection with peer {peer}%u: it began with a secret that has been "
+                 "removed from peerSecretFile",
                  core->retire_id);
         tcp_disconnect(core->tcp, core->retire_id);
         core->retire_id = 0;

@@ -86,7 +86,7 @@ static void reload(struct server *server, bool is_start)
     if (err) {
         metric_add(&keys->errors, 1);
         log_error("zab",
-                  "%s; this replica continues with the secrets and the certificate that it "
+                  "{reason}%s; this replica continues with the secrets and the certificate that it "
                   "has",
                   error);
         mem_free(done);
@@ -94,9 +94,10 @@ static void reload(struct server *server, bool is_start)
         atomic_store(&keys->expire_s, keys_expire_s(done->keys));
         if (!is_start) {
             metric_add(&keys->reloads, 1);
-            log_info("zab", "the keys for other replicas were read again: %u secrets, %s",
-                     secrets->count,
-                     config->peers.cert_file[0] ? "one certificate" : "no certificate");
+            log_info("zab",
+                     "the keys for other replicas were read again: {secrets}%u secrets, "
+                     "{certificates}%d certificates",
+                     secrets->count, config->peers.cert_file[0] ? 1 : 0);
         }
         mailbox_must_post(&keys->dones, &done->node);
     }
