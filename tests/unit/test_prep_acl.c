@@ -448,3 +448,14 @@ TEST(inheriting_gives_no_right_to_create, fixture, setup_inherit, teardown)
     assert_int_equal(run(fixture, deep), ERR_NO_AUTH);
     assert_int_equal(prep_pending(fixture->prep), 0);
 }
+
+/* The identity of a certificate has colons of its own, and no hash. */
+TEST(the_transaction_names_a_certificate, fixture, setup, teardown)
+{
+    fixture->who.auth = auth_certificate("CN=bob:1,O=x", "");
+    assert_int_equal(run(fixture, op(OP_CREATE, "/x")), ERR_OK);
+    struct txn_actor actor = actor_of(fixture);
+
+    assert_int_equal(actor.count, 1);
+    assert_true(slice_eq(actor.ids[0], slice_str("x509:CN=bob:1,O=x")));
+}
