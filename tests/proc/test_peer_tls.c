@@ -1,8 +1,9 @@
 /*
  * TLS between replicas: an attacker in the network learns and changes nothing; an ensemble changes
- * to TLS, and replaces its secret, under load.
+ * to TLS, and replaces its secret, under load; certificates.
  */
 #include "base/loop.h"
+#include "tests/lib/cert_kit.h"
 #include "tests/proc/load.h"
 #include "tests/proc/network.h"
 #include "tests/proc/shell.h"
@@ -298,4 +299,88 @@ TEST(a_secret_is_replaced_under_load)
     ENSEMBLE_WAIT(&ensemble,
                   shell("grep -q 'peer [12] is refused: .*peerSecretFile' $D/3.log") == 0);
     ensemble_close(&ensemble);
+}
+
+/* ---- Certificates. ---- */
+
+static struct cert_kit kit;
+
+/* Makes "NAME.pem" and "NAME.key" for the replica `id` of this ensemble. */
+static void make_certificate(const char *name, uint32_t id, enum cert_kit_life life)
+{
+    char uri[64];
+    struct cert_kit_spec spec = {.kind = ISSUE_PEER, .common = name, .uri = uri, .life = life};
+
+    (void)snprintf(uri, sizeof(uri), "zabra://shop/%u", id);
+    cert_kit_add(&kit, name, &spec);
+}
+
+/* The replicas have certificates, and no secret. */
+static void open_with_certificates(void)
+{
+    char lines[4 * CERT_KIT_PATH_MAX];
+
+    ensemble_open(&ensemble, REPLICAS, NULL);
+    shell_open(&ensemble);
+    cert_kit_open(&kit);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        char name[16];
+        int fd = open(ensemble.replicas[i].config, O_WRONLY | O_APPEND | O_CLOEXEC);
+
+        (void)snprintf(name, sizeof(name), "peer-%u", i + 1);
+        make_certificate(name, i + 1, CERT_KIT_VALID);
+        (void)snprintf(lines, sizeof(lines),
+                       "environment=shop\npeerTls=required\npeerCertFile=%s/%s.pem\n"
+                       "peerKeyFile=%s/%s.key\npeerCaFile=%s/ca.pem\n",
+                       kit.dir, name, kit.dir, name, kit.dir);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
+        close(fd);
+    }
+}
+
+/* Without any secret: the certificates prove the ids. A certificate that is replaced needs no
+ * restart; one that cannot be used changes nothing; that of another replica is refused. */
+TEST(certificates_connect_and_are_replaced)
+{
+    open_with_certificates();
+    start_all();
+    wait_sealed("certificate");
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/a?upsert=true", "x", 201);
+    assert_int_equal(ensemble_call(&ensemble, 1, "GET", "/ensemble/v1", NULL), 200);
+    assert_non_null(strstr(web_text(&ensemble.reply), "\"sealed\":\"certificate\""));
+
+    make_certificate("peer-3", 3, CERT_KIT_EXPIRED);
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peer_key_reload_failed") == 1);
+    assert_int_equal(
+        shell("grep -q 'peerCertFile: .* has expired; this replica continues' $D/3.log"), 0);
+    make_certificate("peer-3", 3, CERT_KIT_VALID);
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peer_key_reload_failed") == 0);
+    assert_int_equal(sealed(2, "certificate"), REPLICAS - 1);
+
+    /* Replica 3 with the certificate of replica 2. */
+    assert_int_equal(ensemble_stop(&ensemble, 2), 0);
+    make_certificate("peer-3", 2, CERT_KIT_VALID);
+    ensemble_start(&ensemble, 2);
+    for (uint32_t i = 1; i <= 2; i++) {
+        ENSEMBLE_WAIT(&ensemble,
+                      shell("grep -q 'peer 3 is refused: its certificate is not one of replica 3: "
+                            "the names in it (URI:zabra://shop/2)' $D/%u.log",
+                            i) == 0);
+    }
+    ensemble_kill(&ensemble, 2);
+    ensemble_close(&ensemble);
+    cert_kit_close(&kit);
+}
+
+/* A replica whose certificate cannot be used does not start. */
+TEST(an_expired_certificate_prevents_a_start)
+{
+    open_with_certificates();
+    make_certificate("peer-1", 1, CERT_KIT_EXPIRED);
+    ensemble_start(&ensemble, 0);
+    assert_int_equal(ensemble_wait_end(&ensemble, 0), 2);
+    assert_int_equal(shell("grep -q '^zabra: peerCertFile: .*peer-1.pem has expired' $D/1.log"), 0);
+    ensemble_close(&ensemble);
+    cert_kit_close(&kit);
 }
