@@ -103,21 +103,32 @@ static void write_body(struct http *http, const struct http_line *line,
 
 /* Whether the client port, with requireIdentity, answers this request. On probeListen /metrics
  * needs no identity, because the operator chooses which clients reach that address. */
-static bool is_identified(const struct http *http, const struct http_line *line,
+static bool is_identified(const struct http *http, int fd, const struct http_line *line,
                           const struct http_head *head)
 {
+    bool forwarded = head->forwarded.forwarded.count > 0 || head->forwarded.for_lines.count > 0;
+    struct auth *old = NULL;
     struct auth *auth = NULL;
-    bool identified =
-        !http->limits->require_identity || !is_path(line->target, "/metrics") ||
-        (head->authorization.data &&
-         auth_basic(NULL, head->authorization, http->limits->super_digest, &auth) == ERR_OK);
+    bool identified = !http->limits->require_identity || !is_path(line->target, "/metrics");
 
+    if (!identified && !forwarded) { /* Else the certificate may be that of a proxy. */
+        old = http_certificate(http->limits, fd);
+    }
+    if (!identified && head->authorization.data) {
+        identified =
+            auth_basic(old, head->authorization, http->limits->super_digest, &auth) == ERR_OK;
+    } else {
+        identified = identified || old;
+    }
+    auth_unref(old);
     auth_unref(auth);
     return identified;
 }
 
-static void write_answer(struct http *http, enum kind kind, struct slice bytes, struct buf *out)
+static void write_answer(struct seat *seat, struct slice bytes)
 {
+    struct http *http = seat->probe->http;
+    struct buf *out = &seat->out;
     struct http_refusal refusal = {.err = ERR_OK};
     struct http_line line;
     struct http_head head;
@@ -132,7 +143,7 @@ static void write_answer(struct http *http, enum kind kind, struct slice bytes, 
             http_refusal_make(ERR_NOT_FOUND, "this port serves /livez, /readyz and /metrics only");
     } else if (!reads(line.method)) {
         refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes accept only GET and HEAD");
-    } else if (kind == KIND_GIVEN && !is_identified(http, &line, &head)) {
+    } else if (seat->kind == KIND_GIVEN && !is_identified(http, seat->watch.fd, &line, &head)) {
         refusal = http_refusal_make(ERR_NO_AUTH, http_identity_missing);
         refusal.status = MHD_HTTP_UNAUTHORIZED;
     }
@@ -180,7 +191,7 @@ static void seat_answer(struct seat *seat, struct http_refusal refusal, size_t h
     if (refusal.err != ERR_OK) {
         http_raw_problem(http, &seat->out, refusal);
     } else {
-        write_answer(http, seat->kind, slice_make(seat->in.data, head_len), &seat->out);
+        write_answer(seat, slice_make(seat->in.data, head_len));
     }
     seat->place.stage = SEATS_ANSWERED;
     seat->deadline_ms = os_now_ms() + SEND_MS;

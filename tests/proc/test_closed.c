@@ -148,6 +148,74 @@ TEST(a_part_that_was_set_is_reported)
     shell_expect("zabra acl -R /e world:anyone:ra" AS_BOB, 0, "4 znodes, 2 ACLs set");
 }
 
+/* ---- Certificates ---- */
+
+/* Plain HTTP stays open, so that the test can see when the replicas are ready. */
+static void open_certified(void)
+{
+    static char keys[4 * ENSEMBLE_PATH_MAX + 300];
+
+    ensemble_open(&ensemble, 3, NULL);
+    open_shell();
+    shell_expect("zabra cert ca --dir $D/c && zabra cert server --dir $D/c --name zk --san "
+                 "127.0.0.1,localhost && zabra cert client --dir $D/c --name bob && "
+                 "zabra cert client --dir $D/c --name eve",
+                 0, "");
+    (void)snprintf(keys, sizeof(keys),
+                   "requireIdentity=true\ninheritAcl=true\nclientTls=optional\n"
+                   "tlsCertFile=%s/c/zk.pem\ntlsKeyFile=%s/c/zk.key\nclientCaFile=%s/c/ca.pem\n"
+                   "clientCertificates=ask\n",
+                   ensemble.dir, ensemble.dir, ensemble.dir);
+    ensemble.keys = keys;
+    ensemble_write_configs(&ensemble);
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+TEST_GROUP(open_certified, close_all)
+
+/* Runs the command as a client with this certificate, by https, at the last replica of the list. */
+static void expect_as(const char *name, const char *command, int code, const char *said)
+{
+    char line[SHELL_LINE_MAX];
+
+    (void)snprintf(line, sizeof(line),
+                   "%s --endpoints https://${ZABRA_ENDPOINTS##*,} --linearizable --ca $D/c/ca.pem "
+                   "--cert $D/c/%s.pem --key $D/c/%s.key",
+                   command, name, name);
+    shell_expect(line, code, said);
+}
+
+TEST(a_certificate_is_the_identity_of_the_command_line)
+{
+    expect_as("bob", "zabra whoami", 0, "x509   CN=bob");
+    expect_as("bob", "zabra create /c --acl creator", 0, "/c");
+    expect_as("bob", "zabra create /c/in", 0, "/c/in");
+    expect_as("bob", "zabra acl /c/in", 0, "x509:CN=bob:cdrwa\n");
+    expect_as("eve", "zabra get /c/in", 5, "NoAuth");
+    shell_expect("zabra get /c/in", 5, "--user");
+    shell_expect("zabra get /c/in" AS_BOB, 5, "NoAuth");
+    shell_expect("zabra session --endpoints https://${ZABRA_ENDPOINTS##*,} --ca $D/c/ca.pem --cert "
+                 "$D/c/bob.pem --key $D/c/bob.key -- zabra create /c/mine -e",
+                 0, "/c/mine");
+}
+
+/* What is printed is read back, also with commas in a subject. */
+TEST(lists_with_subjects_are_read_as_they_are_printed)
+{
+    expect_as("bob",
+              "zabra create /l --acl 'x509:CN=eve,O=Example:r,x509:\"CN=a:b,O=c\":r,"
+              "x509:CN=bob:cdrwa'",
+              0, "/l");
+    expect_as("bob", "zabra acl /l", 0,
+              "x509:CN=eve,O=Example:r\nx509:\"CN=a:b,O=c\":r\nx509:CN=bob:cdrwa\n");
+    expect_as("bob", "zabra acl /l --remove 'x509:CN=eve,O=Example' --add 'x509:CN=eve,O=Other:r'",
+              0, "");
+    expect_as("bob", "zabra acl /l", 0, "x509:CN=eve,O=Other:r\n");
+}
+
 /* ---- Replicas with different settings ---- */
 
 static void open_unlike(void)

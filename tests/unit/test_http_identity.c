@@ -135,3 +135,29 @@ TEST(a_session_is_no_identity, setup_closed, front_teardown)
     kit_free(&answer);
     assert_int_equal(get("/znodes/v1/", header), 401);
 }
+
+/* Connections over a limit are answered on another thread, if they ask for a probe. */
+static void setup_capped(void)
+{
+    gate = kit_gate_new();
+    gate->limits.require_identity = true;
+    gate->limits.connections_per_address_max = 1;
+    front_start();
+}
+
+TEST(metrics_over_a_limit_need_an_identity_too, setup_capped, front_teardown)
+{
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(fd, false); /* This connection stays open: it is the one that is allowed. */
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    assert_int_equal(ask("GET", "/status/v1", BOB, NULL, "maxConnectionsPerAddress"), 429);
+    assert_int_equal(get("/readyz", ""), 200);
+    assert_int_equal(ask("GET", "/metrics", "", NULL, "WWW-Authenticate: Basic"), 401);
+    assert_int_equal(get("/metrics", "Authorization: Bearer x\r\n"), 401);
+    assert_int_equal(get("/metrics", BOB), 200);
+    close(fd);
+}
