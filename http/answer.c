@@ -7,11 +7,6 @@ enum {
     LOCATION_NAME_LEN = 12 /* "Location: " and the end of the line. */
 };
 
-bool http_is_https(const struct http_conn *conn)
-{
-    return conn->request.has_scheme ? conn->request.is_https : conn->is_tls;
-}
-
 /* Appends "http://host:port" or "https://host:port", as the client has addressed this replica: by
  * the Host of the request, else by the address of this replica. */
 static void put_base(struct http_conn *conn, struct buf *out)

@@ -22,6 +22,7 @@
 #include "http/inlet.h"
 #include "http/request.h"
 #include "http/seats.h"
+#include "http/tls_log.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -124,23 +125,6 @@ struct http_relief {
     uint32_t least;    /* The least number of slow connections to close next time. */
 };
 
-/* Which failures of TLS were logged lately; see shake.c. Any thread. */
-enum {
-    HTTP_TLS_ROWS = 256
-};
-
-struct http_tls_row {
-    uint64_t key; /* Of an address and a reason; 0: free. */
-    uint64_t logged_ms;
-};
-
-struct http_tls_log {
-    pthread_mutex_t mutex;
-    struct http_tls_row rows[HTTP_TLS_ROWS];
-    uint64_t period_ms; /* When counting of `lines` began. */
-    uint32_t lines;
-};
-
 struct http_names { /* Used by hosts.c. */
     const struct config_clients *limits;
     char advertised[HTTP_HOST_MAX]; /* The advertised host without its port; "": none. */
@@ -238,6 +222,13 @@ struct http_conn {
 /* ---- conn.c: the life of a connection, and slow clients ---- */
 void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode code);
+
+/* Whether the client uses TLS: to this replica, or to a trusted proxy in front of it. All URLs in
+ * answers follow this. */
+static inline bool http_is_https(const struct http_conn *conn)
+{
+    return conn->request.has_scheme ? conn->request.is_https : conn->is_tls;
+}
 
 /* Enters a phase whose deadline is `limit_ms` from now (0: none). False when the connection is
  * already in HTTP_EXPIRED, its last phase. */
@@ -443,9 +434,6 @@ void http_auth_apply_acl(struct http_conn *conn);
 
 /* ---- answer.c: from results to responses ---- */
 
-/* Whether the client uses TLS: to this replica, or to a trusted proxy in front of it. All URLs in
- * answers follow this. */
-bool http_is_https(const struct http_conn *conn);
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
 
 /* Whether a read has nothing new for the client: the client already has this answer, or the znode
