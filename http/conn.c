@@ -89,14 +89,33 @@ void http_raw_refuse(struct http *http, int fd, struct http_refusal refusal)
     buf_release(&out);
 }
 
+/* Whether the client of a connection that was just accepted expects TLS. If it has sent nothing
+ * yet, that follows from the configuration. */
+static bool expects_tls(const struct http *http, int fd)
+{
+    uint8_t first = 0;
+
+    if (!http->tls) {
+        return false;
+    }
+    return loop_peek(fd, &first, 1) == 1 ? first == HTTP_TLS_FIRST_BYTE
+                                         : http->limits->tls.mode == (uint32_t)CONFIG_TLS_REQUIRED;
+}
+
 void http_raw_turn_away(struct http *http, int take_fd)
 {
+    /* A fatal alert: internal error. There is no handshake, in which the problem could be sent. */
+    static const uint8_t alert[] = {0x15, 3, 3, 0, 2, 2, 80};
+
     metric_add(&http->metrics.refused_total, 1);
-    http_raw_refuse(
-        http, take_fd,
-        http_refusal_make(
-            ERR_NOT_READY,
-            "this replica is out of file descriptors: try again later, or use another replica"));
+    if (expects_tls(http, take_fd)) {
+        (void)loop_send(take_fd, alert, sizeof(alert));
+    } else {
+        http_raw_refuse(http, take_fd,
+                        http_refusal_make(ERR_NOT_READY,
+                                          "this replica is out of file descriptors: try again "
+                                          "later, or use another replica"));
+    }
     close(take_fd);
 }
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-    TLS_FIRST_BYTE = 0x16, /* A handshake record. No request begins with it. */
     HTTP_TLS_REASON_MAX = 384,
     LOG_EACH_MS = 10000,      /* At most one line per address and reason in this time, */
     LOGS_PER_PERIOD_MAX = 100 /* and so many lines of all addresses. */
@@ -111,7 +110,7 @@ static void on_broken(void *ctx, const struct tls_socket_peer *peer, enum tls_fa
 
 bool http_shake_is_tls(const struct http_accept *accept, uint8_t first)
 {
-    return accept->shaker && first == TLS_FIRST_BYTE;
+    return accept->shaker && first == HTTP_TLS_FIRST_BYTE;
 }
 
 bool http_shake_begin(struct pending *pending)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 enum {
+    HTTP_TLS_FIRST_BYTE = 0x16, /* Of a handshake record; no request begins with it. */
     HTTP_TLS_ROWS = 256
 };
 

@@ -250,6 +250,29 @@ TEST(bytes_that_are_no_record_are_refused_and_counted, set_up, sealed_teardown)
     assert_int_equal(front_ask("GET", "/livez", "", NULL), 200);
 }
 
+/* Without a descriptor there is no room for a handshake. */
+TEST(a_client_that_is_turned_away_gets_what_it_understands, set_up, sealed_teardown)
+{
+    static const struct {
+        const char *sent;
+        size_t len;
+        const char *answer;
+    } rows[] = {
+        {"\x16\x03", 2, "\x15\x03\x03"}, {"GET", 3, "HTTP/1.1 503 "}, {"", 0, "HTTP/1.1 503 "}};
+
+    for (size_t i = 0; i < 3; i++) {
+        char got[1024] = "";
+        int ends[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+        kit_send_bytes(ends[1], rows[i].sent, rows[i].len);
+        http_raw_turn_away(http, ends[0]);
+        assert_true(recv(ends[1], got, sizeof(got) - 1, 0) > 0);
+        assert_memory_equal(got, rows[i].answer, strlen(rows[i].answer));
+        close(ends[1]);
+    }
+}
+
 /* ---- clientTls=required ---- */
 
 TEST(a_plain_read_is_redirected, set_up_required, sealed_teardown)
