@@ -33,15 +33,21 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind UNUSED, cons
 static void read_head(struct http_conn *conn, const char *method)
 {
     struct http_request *request = &conn->request;
+    struct http_forwarded_head forwarded;
 
     request->method = slice_str(method);
     if (slice_eq(request->method, slice_str("HEAD"))) {
         request->is_head = true;
         request->method = slice_str("GET");
     }
+    if (http_is_proxy(conn->http->limits, conn->peer)) {
+        forwarded = (struct http_forwarded_head){.host = {.count = 0}};
+        request->head.forwarded = &forwarded;
+    }
     (void)MHD_get_connection_values_n(conn->mhd, MHD_HEADER_KIND, on_header, &request->head);
     request->replica.history = gate_history(conn->http->gate);
     http_decode_head(conn);
+    request->head.forwarded = NULL; /* The lines are used up. */
 }
 
 /* Returns how many bytes of a refused body are read. The limit is higher for an import, because the

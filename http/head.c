@@ -34,7 +34,7 @@ static bool add_forwarded(struct http_forwarded_head *head, struct slice name, s
 {
     struct http_lines *lines = NULL;
 
-    if (name.len < strlen("forwarded") || !strchr("FfXx", name.data[0])) {
+    if (!head || name.len < strlen("forwarded") || !strchr("FfXx", name.data[0])) {
         return false;
     }
     lines = http_equals_nocase(name, slice_str("Forwarded"))           ? &head->forwarded
@@ -54,7 +54,7 @@ static bool add_forwarded(struct http_forwarded_head *head, struct slice name, s
 void http_head_add(struct http_head *head, struct slice name, struct slice value)
 {
     value = http_trim(value);
-    if (add_forwarded(&head->forwarded, name, value)) {
+    if (add_forwarded(head->forwarded, name, value)) {
         return;
     }
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
@@ -122,7 +122,7 @@ static struct slice next_line(struct slice *bytes)
 }
 
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
-                           struct http_head *ret_head)
+                           struct http_head *ret_head, struct http_forwarded_head *forwarded)
 {
     static const char version[] = " HTTP/1.1";
     struct slice rest = bytes;
@@ -133,7 +133,7 @@ const char *http_head_read(struct slice bytes, struct http_line *ret_line,
     }
     ASSERT(line.len > strlen(version));
     line.len -= strlen(version);
-    *ret_head = (struct http_head){.fault = NULL};
+    *ret_head = (struct http_head){.forwarded = forwarded};
     ret_line->method = slice_cut(&line, ' ');
     ret_line->target = line;
     for (line = next_line(&rest); line.len > 0; line = next_line(&rest)) {

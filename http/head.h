@@ -57,7 +57,8 @@ struct http_head {
 #define X(member, name, is_list) struct slice member;
     HTTP_HEADERS(X)
 #undef X
-    struct http_forwarded_head forwarded; /* Each line of these headers counts. */
+    struct http_forwarded_head *forwarded; /* Where the lines of these headers go; NULL: they are
+                                              ignored. */
     const char *fault; /* A header that must be unique is given twice; NULL: no fault. */
 };
 
@@ -100,9 +101,10 @@ struct http_line {
 };
 
 /* Reads a complete head that has passed http_head_check_framing, with its blank line. Returns the
- * fault of `*ret_head`. Slices point into `bytes`. */
+ * fault of `*ret_head`. Slices point into `bytes`. `forwarded`, zeroed or NULL, becomes that of
+ * `*ret_head`. */
 const char *http_head_read(struct slice bytes, struct http_line *ret_line,
-                           struct http_head *ret_head);
+                           struct http_head *ret_head, struct http_forwarded_head *forwarded);
 
 /* Whether the request waits on purpose, perhaps for hours, or transfers a subtree. A wrong result
  * does no harm: it only chooses the library's daemon for the connection. */

@@ -87,8 +87,8 @@ struct http_refusal http_forwarded_take(const struct config_clients *limits, con
     const char *fault = NULL;
 
     *ret_by = (struct http_forwarded){.has_scheme = false};
-    if (http_is_proxy(limits, peer)) {
-        fault = http_forwarded_read(&head->forwarded, &proxies, ret_by);
+    if (head->forwarded && http_is_proxy(limits, peer)) {
+        fault = http_forwarded_read(head->forwarded, &proxies, ret_by);
     }
     return http_refusal_make(fault ? ERR_BAD_ARGUMENTS : ERR_OK, fault);
 }

@@ -33,6 +33,7 @@ struct first_head {
     size_t len;
     struct http_line line;
     struct http_head head;
+    struct http_forwarded_head forwarded; /* That of `head`. */
 };
 
 void http_seat_give(void *take_seat)
@@ -437,7 +438,7 @@ static void look_at_head(struct pending *pending)
 
     if (refusal.err == ERR_OK && first.len > 0) {
         struct slice head = slice_make(bytes.data, first.len);
-        const char *fault = http_head_read(head, &first.line, &first.head);
+        const char *fault = http_head_read(head, &first.line, &first.head, &first.forwarded);
 
         refusal = http_refusal_make(fault ? ERR_BAD_ARGUMENTS : ERR_OK, fault);
     }

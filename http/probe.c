@@ -106,7 +106,7 @@ static void write_body(struct http *http, const struct http_line *line,
 static bool is_identified(const struct http *http, int fd, const struct http_line *line,
                           const struct http_head *head)
 {
-    bool forwarded = head->forwarded.forwarded.count > 0 || head->forwarded.for_lines.count > 0;
+    bool forwarded = head->forwarded->forwarded.count > 0 || head->forwarded->for_lines.count > 0;
     struct auth *old = NULL;
     struct auth *auth = NULL;
     bool identified = !http->limits->require_identity || !is_path(line->target, "/metrics");
@@ -132,7 +132,8 @@ static void write_answer(struct seat *seat, struct slice bytes)
     struct http_refusal refusal = {.err = ERR_OK};
     struct http_line line;
     struct http_head head;
-    const char *fault = http_head_read(bytes, &line, &head);
+    struct http_forwarded_head forwarded = {.host = {.count = 0}};
+    const char *fault = http_head_read(bytes, &line, &head, &forwarded);
 
     if (fault) {
         refusal = http_refusal_make(ERR_BAD_ARGUMENTS, fault);

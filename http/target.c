@@ -110,6 +110,28 @@ static bool split_absolute(struct slice *text, struct slice *ret_authority)
     return ret_authority->len > 0 && text->len > 0;
 }
 
+/* Reserves room for the parameters, the decoded target and one result of http_target_join, so that
+ * the buffer does not move and the slices of the target stay valid. False: too much. */
+static bool reserve(struct buf *decoded, struct slice raw, struct http_target *target)
+{
+    size_t query = slice_find(raw, '?');
+    size_t count = query < raw.len ? 1 : 0;
+
+    for (size_t i = query; i < raw.len && count < HTTP_PARAMS_MAX; i++) {
+        count += raw.data[i] == '&';
+    }
+
+    size_t params_len = count * sizeof(*target->params);
+    uint8_t *params = buf_reserve(decoded, params_len + 2 * raw.len + 2);
+
+    if (!params) {
+        return false;
+    }
+    target->params = (struct http_param *)(void *)params; /* The start of an allocation. */
+    decoded->len = params_len;
+    return true;
+}
+
 enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_target *ret_target,
                            const char **ret_why)
 {
@@ -117,9 +139,7 @@ enum err http_target_parse(struct slice raw, struct buf *decoded, struct http_ta
 
     *ret_target = (struct http_target){.path = slice_make(NULL, 0)};
     buf_clear(decoded);
-    /* Reserves room for the decoded target and for one result of http_target_join, so that the
-     * buffer does not move and the slices of `*ret_target` stay valid. */
-    if (!buf_reserve(decoded, 2 * raw.len + 2)) {
+    if (!reserve(decoded, raw, ret_target)) {
         return refuse(ret_why, "the URL is too long for maxHeadBytes");
     }
     if (slice_eq(raw, slice_str("*"))) {

@@ -25,9 +25,10 @@ struct http_param {
 };
 
 struct http_target {
-    struct slice path;      /* Decoded, from the first slash on. */
-    struct slice authority; /* The authority of a target in absolute form; else empty. */
-    struct http_param params[HTTP_PARAMS_MAX];
+    struct slice path;         /* Decoded, from the first slash on. */
+    struct slice authority;    /* The authority of a target in absolute form; else empty. */
+    struct http_param *params; /* In the buffer of the decoded text, so that only a connection whose
+                                  target has parameters needs memory for them. */
     uint32_t param_count;
     bool is_asterisk; /* The target is "*", for OPTIONS. */
 };

@@ -73,7 +73,7 @@ static void follow(struct slice bytes, struct asked *asked)
         if (asked->fault || framing.head_len == 0) {
             return;
         }
-        (void)http_head_read(slice_make(bytes.data, framing.head_len), &line, &head);
+        (void)http_head_read(slice_make(bytes.data, framing.head_len), &line, &head, NULL);
         asked->no_body[asked->count++] = slice_eq(line.method, slice_str("HEAD"));
         bytes = slice_make(bytes.data + framing.head_len, bytes.len - framing.head_len);
 

@@ -142,11 +142,11 @@ static bool fuzz_one(struct slice input)
     const char *method = methods[wire_get_u8(&reader) % (sizeof(methods) / sizeof(methods[0]))];
     struct slice raw = fuzz_rest(&reader);
 
-    buf_init(&decoded, DECODED_MAX);
+    buf_init(&decoded, DECODED_MAX + HTTP_PARAMS_MAX * sizeof(struct http_param));
 
     enum err err = http_target_parse(raw, &decoded, &target, &why);
 
-    ASSERT(decoded.len <= raw.len);
+    ASSERT(decoded.len <= raw.len + HTTP_PARAMS_MAX * sizeof(*target.params));
     if (err != ERR_OK) {
         ASSERT(err == ERR_BAD_ARGUMENTS && why);
     } else if (!target.is_asterisk) {

@@ -100,7 +100,7 @@ static const char *check(const char *head)
     if (refusal.err != ERR_OK || framing.head_len == 0) {
         return refusal.detail;
     }
-    return http_head_read(slice_make(head, framing.head_len), &line, &parsed);
+    return http_head_read(slice_make(head, framing.head_len), &line, &parsed, NULL);
 }
 
 TEST(heads_are_checked)
