@@ -21,10 +21,11 @@ static const char secret_text[] = "a secret that is shared";
 
 static struct hello_transcript transcript_of(uint8_t fill)
 {
-    struct hello_transcript transcript;
+    struct hello_transcript transcript = {.sealed = (fill & 2) != 0};
 
     memset(transcript.dialer, fill, GREETING_LEN);
     memset(transcript.acceptor, fill ^ 1, GREETING_LEN);
+    memset(transcript.channel, fill ^ 3, sizeof(transcript.channel));
     return transcript;
 }
 
@@ -118,6 +119,10 @@ static void put_proved(struct slice identity, const struct hello_transcript *tra
     buf_append_str(&text, by_dialer ? "dialer:" : "accept:");
     buf_append(&text, transcript->dialer, GREETING_LEN);
     buf_append(&text, transcript->acceptor, GREETING_LEN);
+    if (transcript->sealed) {
+        buf_append_str(&text, "sealed:");
+        buf_append(&text, transcript->channel, sizeof(transcript->channel));
+    }
     buf_append_slice(&text, identity);
     crypto_hmac_sha256(slice_str(secret_text), buf_slice(&text), proof);
     buf_release(&text);
@@ -146,8 +151,9 @@ static bool try_hello_proved(struct wire_reader *reader)
     if (err == ERR_OK) {
         ASSERT(memchr(hello.advertise, 0, sizeof(hello.advertise)));
         hello_encode(&hello, &transcript, secret, by_dialer, &again);
-        /* A later version may have added fields after the known ones. */
-        ASSERT(again.len <= bytes.len);
+        /* A later version may have added fields after the known ones; an earlier one lacks `tls`.
+         */
+        ASSERT(again.len <= bytes.len + sizeof(hello.tls));
     }
     /* Reflected to its sender, it proves nothing. */
     ASSERT(hello_decode(buf_slice(&bytes), &transcript, secret, !by_dialer, &hello, &len) ==
