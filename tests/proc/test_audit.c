@@ -228,6 +228,7 @@ TEST(the_others_have_the_line_of_a_dead_replica)
     uint32_t taker = (leader + 1) % COUNT;
     uint32_t other = (leader + 2) % COUNT;
     char zxid[64];
+    char change[128];
 
     assert_int_equal(call(taker, "PUT", "/znodes/v1/dead?upsert=true", NULL, "x"), 201);
     (void)snprintf(zxid, sizeof(zxid), "%s", last_zxid);
@@ -244,7 +245,9 @@ TEST(the_others_have_the_line_of_a_dead_replica)
     ensemble_wait_ready(&ensemble, taker);
     json_decref(wait_line(taker, last_zxid, "\"path\":\"/dead\""));
     assert_int_equal(count_in(read_file(taker), "\"path\":\"/dead\""), 2);
-    assert_int_equal(count_in(text, zxid), 1);
+    /* The line about the restart may name the same zxid. */
+    (void)snprintf(change, sizeof(change), "\"event\":\"change\",%s", zxid);
+    assert_int_equal(count_in(text, change), 1);
 }
 
 TEST(each_part_of_a_multi_is_named)
