@@ -68,7 +68,7 @@ static const struct config_row rows[] = {
            "the name in a client's certificate that is its identity"),
     TEXT("superX509", clients.tls.super_x509, "", 0,
          "identity by certificate of the super user, which no ACL restricts"),
-    NUMBER("tlsHsts", U64, clients.tls.hsts_ms, "0", 0, 10 * 366 * 24 * HOUR_MS,
+    NUMBER("tlsHsts", U64, clients.tls.hsts_ms, "0", 0, 3660ULL * 24 * HOUR_MS,
            "ms for which browsers shall use TLS only (Strict-Transport-Security); 0: not sent"),
     LIMIT("maxHandshakes", U32, clients.tls.handshakes_max, "1024", 1, 1000000,
           "TLS handshakes with clients at a time; further connections wait"),

@@ -201,18 +201,13 @@ enum {
     S46_WRITES = 40 /* They cause snapshots and purges. */
 };
 
-static bool serves_again(struct sim *sim)
-{
-    return sim->nodes[sim->hook_arg].status.zab.serving;
-}
-
 /* The leader has no snapshot left that the learner's log follows, but it has kept the log. */
 static void s46(struct sim *sim)
 {
     uint64_t installed = sim_probe_hits("zab.installed");
     struct sim_node *learner = nearly_whole(sim);
 
-    script_until(sim, serves_again, "the learner");
+    refill_under_load(sim, learner, false); /* It lacks what was written meanwhile. */
     script_isolate(sim, learner, true, true);
     sim_net_reset(sim, script_leader(sim)->id, learner->id);
     script_writes(sim, script_leader(sim), S46_WRITES);
