@@ -50,6 +50,13 @@ TEST(without_an_identity_only_probes_are_answered)
                             "Basic realm=\"zabra\", charset=\"UTF-8\"");
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/metrics", NULL), 401);
         assert_int_equal(ensemble_call(&ensemble, i, "PUT", "/znodes/v1/?upsert=true", "x"), 401);
+        assert_int_equal(web_do(ensemble.web,
+                                &(struct web_call){.port = ensemble.replicas[i].client_port,
+                                                   .path = "/metrics",
+                                                   .headers = "Authorization: Basic ?"},
+                                &ensemble.reply),
+                         401);
+        assert_non_null(strstr(buf_cstr(&ensemble.reply.body), "\"code\":\"AuthFailed\""));
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/livez", NULL), 200);
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/readyz", NULL), 200);
     }
