@@ -107,33 +107,13 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     return CMD_OK;
 }
 
-/* Handles SIGHUP: reads again what can be read again. */
-static void reload(const struct config *config, struct server *server, const struct fronts *fronts)
-{
-    struct tls_fault fault;
-    bool done = server_reload(server);
-
-    if (config->clients.tls.mode != (uint32_t)CONFIG_TLS_OFF) {
-        log_info("server", "SIGHUP: the files of TLS are read again");
-        (void)http_reload(fronts->http, &fault); /* It logs the result. */
-        done = true;
-    }
-    if (!done) {
-        log_warn(
-            "server",
-            "SIGHUP: nothing is reloaded; the replica continues unchanged. Restart it to change "
-            "its configuration; send SIGTERM to end it");
-    }
-}
-
 /* Waits for a signal that ends the replica. */
-static int wait_for_end(const struct config *config, struct server *server,
-                        const struct fronts *fronts)
+static int wait_for_end(struct server *server)
 {
     int signal_number = server_wait(server);
 
     while (signal_number == SIGHUP) {
-        reload(config, server, fronts);
+        server_reload(server);
         signal_number = server_wait(server);
     }
     return signal_number;
@@ -149,7 +129,7 @@ static void run_until_signal(const struct config *config, const struct notes *no
              config->clients.client_address, config->clients.client_port);
     report_notes(notes);
 
-    int signal_number = wait_for_end(config, server, fronts);
+    int signal_number = wait_for_end(server);
 
     log_info("server", "ending on signal {signal}%d", signal_number);
     server_announce_end(server);

@@ -167,6 +167,10 @@ static const struct op_def *choose_row(struct http_conn *conn)
                     HTTP_QUOTE(request->method));
         return NULL;
     }
+    if (def->id == OP_RELOAD && !param) { /* Nothing else is meant here, but a mistake may be. */
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "POST %s needs op=reload", route->name);
+        return NULL;
+    }
     if (param) {
         def = http_route_select(route, request->method, value);
         def = def && http_route_is_of(def, element) ? def : NULL;

@@ -184,7 +184,7 @@ static enum MHD_Result run_here(struct http_conn *conn)
     enum op_id op = conn->request.def->id;
 
     if (kind == OP_KIND_INFO) {
-        return http_answer_info(conn);
+        return op == OP_RELOAD ? http_reload_begin(conn) : http_answer_info(conn);
     }
     if (kind == OP_KIND_READ) {
         return http_read(conn);

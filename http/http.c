@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/os_rng.h"
 #include "http/stream.h"
+#include "server/process/reload.h"
 
 #include <poll.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 enum {
     LOG_TEXT_MAX = 256
 };
+
+static const char tls_part[] = "clientTls";
 
 /* Logs messages of libmicrohttpd ("the library"), at debug level only: closed connections are
  * normal. */
@@ -96,6 +99,18 @@ static void init_shares(struct http *http)
                        transfers > 1 && address < all ? transfers - 1 : transfers);
 }
 
+/* The part of a reload. */
+static bool reload_tls(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    struct tls_fault fault;
+    bool ok = http_reload(ctx, &fault);
+
+    if (!ok) {
+        (void)snprintf(why, RELOAD_WHY_MAX, "%s", fault.text);
+    }
+    return ok;
+}
+
 static enum err open_tls(struct http *http)
 {
     struct tls_fault fault;
@@ -143,6 +158,10 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
         http_stop(http);
         return err;
     }
+    if (http->tls) {
+        reloads_add(gate_reloads(gate),
+                    (struct reload_part){.name = tls_part, .run = reload_tls, .ctx = http});
+    }
     *ret_http = http;
     return ERR_OK;
 }
@@ -184,6 +203,7 @@ void http_stop(struct http *http)
     if (!http) {
         return;
     }
+    reloads_remove(gate_reloads(http->gate), tls_part);
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
     http_large_end(http); /* Ends all waits: the acceptor, which ended late ones, is gone. */

@@ -502,6 +502,7 @@ enum MHD_Result http_answer_document(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
 enum MHD_Result http_watches_begin(struct http_conn *conn); /* Lists watches. */
+enum MHD_Result http_reload_begin(struct http_conn *conn);  /* Reads files again (reload.c). */
 
 /* What a probe asks for. */
 struct http_probe_ask {

@@ -68,6 +68,7 @@ enum err audit_open(const struct audit_options *options, struct audit **ret_audi
         return err;
     }
     mutex_init(&audit->mutex);
+    ASSERT(pthread_cond_init(&audit->reopened, NULL) == 0);
     mailbox_init(&audit->wake, 1);
     buf_init(&audit->out, AUDIT_OUT_MAX);
     buf_init(&audit->asked.refusals, AUDIT_REFUSALS_MAX);
@@ -103,7 +104,29 @@ const char *audit_why(struct audit *audit)
 void audit_reopen(struct audit *audit)
 {
     MUTEX_HOLD(&audit->mutex);
-    audit->asked.reopen = true;
+    audit->asked.reopen_asks++;
+}
+
+bool audit_reopen_wait(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_MAX])
+{
+    uint64_t end_ms = os_now_ms() + wait_ms;
+    const struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),
+                                 .tv_nsec = (long)(end_ms % 1000 * 1000000)};
+
+    MUTEX_HOLD(&audit->mutex);
+    const struct audit_asked *asked = &audit->asked;
+    uint64_t ask = ++audit->asked.reopen_asks;
+
+    while (asked->reopen_dones < ask) {
+        if (pthread_cond_clockwait(&audit->reopened, &audit->mutex, CLOCK_MONOTONIC, &end)) {
+            (void)snprintf(error, AUDIT_ERROR_MAX,
+                           "%s could not be opened again in %u ms: is its disk slow?",
+                           audit->options.path ? audit->options.path : "standard error", wait_ms);
+            return false;
+        }
+    }
+    (void)snprintf(error, AUDIT_ERROR_MAX, "%s", asked->reopen_error);
+    return error[0] == '\0';
 }
 
 void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
@@ -182,14 +205,15 @@ static void begin(struct audit *audit)
              (unsigned long long)audit->at);
 }
 
-/* Takes what other threads have asked; returns whether the file is to be opened again. */
-static bool take_asks(struct audit *audit)
+/* Takes what other threads have asked; returns how often opening the file again was asked, 0: it is
+ * not asked now. */
+static uint64_t take_asks(struct audit *audit)
 {
     mutex_lock(&audit->mutex);
-    bool reopen = audit->asked.reopen;
+    const struct audit_asked *asked = &audit->asked;
+    uint64_t reopen = asked->reopen_asks > asked->reopen_dones ? asked->reopen_asks : 0;
     bool may_begin = atomic_load(&audit->is_told) && !audit->begun;
 
-    audit->asked.reopen = false;
     memcpy(audit->cluster, audit->asked.cluster, AUDIT_CLUSTER_LEN);
     mutex_unlock(&audit->mutex);
     audit->applied = atomic_load(&audit->told_applied);
@@ -197,6 +221,19 @@ static bool take_asks(struct audit *audit)
         begin(audit);
     }
     return reopen;
+}
+
+/* Looks at the file, and reports the result to the threads that have asked. */
+static void look(struct audit *audit, uint64_t reopen)
+{
+    audit->reopen_error[0] = '\0';
+    audit_look(audit, reopen > 0);
+    if (reopen > 0) {
+        MUTEX_HOLD(&audit->mutex);
+        memcpy(audit->asked.reopen_error, audit->reopen_error, sizeof(audit->reopen_error));
+        audit->asked.reopen_dones = reopen;
+        (void)pthread_cond_broadcast(&audit->reopened);
+    }
 }
 
 /* ---- Refusals. ---- */
@@ -316,7 +353,7 @@ static bool turn(struct audit *audit, bool is_last)
 {
     bool more = true;
 
-    audit_look(audit, take_asks(audit));
+    look(audit, take_asks(audit));
     take_refusals(audit);
     for (int i = 0; i < READS_PER_TURN && more; i++) {
         more = audit->begun && read_log(audit);
@@ -370,6 +407,7 @@ void audit_stop(struct audit *audit)
     audit_file_close(&audit->file);
     audit_note_close(&audit->note);
     mailbox_release(&audit->wake);
+    ASSERT(pthread_cond_destroy(&audit->reopened) == 0);
     mutex_destroy(&audit->mutex);
     buf_release(&audit->out);
     buf_release(&audit->asked.refusals);

@@ -10,7 +10,9 @@
 
 /* What other threads ask; guarded by audit->mutex. */
 struct audit_asked {
-    bool reopen;
+    uint64_t reopen_asks;               /* Times that opening the file again was asked. */
+    uint64_t reopen_dones;              /* How many of them are done. */
+    char reopen_error[AUDIT_ERROR_MAX]; /* Why the last one failed; "": it did not. */
     uint8_t cluster[AUDIT_CLUSTER_LEN]; /* Known once `is_told` is set. */
     struct buf refusals;                /* Lines of refusals. */
     uint64_t omitted; /* Refusals without a line since the last line about them. */
@@ -26,6 +28,7 @@ struct audit {
     bool has_thread;
     struct mailbox wake; /* Closed to end the thread. */
     pthread_mutex_t mutex;
+    pthread_cond_t reopened; /* asked.reopen_dones has grown. */
     struct audit_asked asked;
 
     /* The thread's own. */
@@ -46,6 +49,7 @@ struct audit {
     bool failing; /* A failure was reported, and no success since. */
     bool write_failing;
     bool sync_failing;
+    char reopen_error[AUDIT_ERROR_MAX]; /* Why it could not be opened again in this turn. */
     bool is_gone; /* The file has no name any more, and no other could be opened. */
     bool read_failing;
     uint64_t retry_ms;      /* While failing: time of the next attempt. */

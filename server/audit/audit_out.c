@@ -269,6 +269,7 @@ static bool reopen(struct audit *audit)
     }
     if (err != ERR_OK) {
         log_error("audit", "the audit file cannot be opened again: {reason}%s", error);
+        memcpy(audit->reopen_error, error, sizeof(error));
         metric_add(&audit->errors, 1);
         return false;
     }
@@ -290,6 +291,8 @@ static void look_gone(struct audit *audit)
     if (!audit->is_gone) {
         log_warn("audit", "{path}%s was removed; a new file is made", audit->options.path);
     } else if (os_now_ms() < audit->retry_ms) {
+        (void)snprintf(audit->reopen_error, sizeof(audit->reopen_error),
+                       "%s was removed, and no new file could be made", audit->options.path);
         return;
     }
     if (!reopen(audit)) {

@@ -52,9 +52,10 @@ enum op_id {
     OP_SESSIONS = 33,
     OP_EPHEMERALS = 34,
     OP_KILL = 35,    /* Close any session by its public id; super user only. */
-    OP_WATCHES = 36, /* This and the next one exist over HTTP only. */
+    OP_WATCHES = 36, /* This and the next two exist over HTTP only. */
     OP_TREND = 37,
-    OP_IDS /* Size of tables by id; 0 is no operation. */
+    OP_RELOAD = 38, /* Read certificates and keys again; super user only. */
+    OP_IDS          /* Size of tables by id; 0 is no operation. */
 };
 
 enum op_consistency {

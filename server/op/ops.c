@@ -142,6 +142,8 @@ static const struct op_def table[] = {
     {OP_TREND, "trend", "GET", "/metrics/history/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0,
      FIELDS(U32_FIELD("step", step_s), BOUNDED("since", I64, QUERY, since_s, 0, INT64_MAX),
             TEXT_FIELD("series", QUERY, series))},
+    {OP_RELOAD, "reload", "POST", "/status/v1", "op=reload", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0,
+     none},
     {.name = NULL},
 };
 
@@ -184,7 +186,8 @@ bool op_is_internal(enum op_id op)
 
 bool op_is_http_only(enum op_id op)
 {
-    return op == OP_EXPORT || op == OP_IMPORT || op == OP_WATCHES || op == OP_TREND;
+    return op == OP_EXPORT || op == OP_IMPORT || op == OP_WATCHES || op == OP_TREND ||
+           op == OP_RELOAD;
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)

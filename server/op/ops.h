@@ -68,7 +68,7 @@ enum op_shape {
     OP_SHAPE_CREATED,    /* Path, URI and the stat. */
     OP_SHAPE_MULTI,      /* Results in order. */
     OP_SHAPE_ZXID,       /* The zxid alone. */
-    OP_SHAPE_INFO,       /* Written by gate_write_info. */
+    OP_SHAPE_INFO,       /* Written by gate_write_info; of OP_RELOAD by the front end. */
     OP_SHAPE_SESSION,    /* A session: secret (when it is new), public id, timeout. */
     OP_SHAPE_SESSIONS,   /* A page of the list of all sessions. */
     OP_SHAPE_EPHEMERALS, /* Paths or objects. */

@@ -63,6 +63,11 @@ struct view *gate_view(struct gate *gate)
     return gate->server->view;
 }
 
+struct reloads *gate_reloads(struct gate *gate)
+{
+    return &gate->server->reloads;
+}
+
 struct budget *gate_unsent(struct gate *gate)
 {
     return &gate->unsent;

@@ -16,12 +16,16 @@
 #include "server/op/op.h"
 
 struct gate;
+struct reloads;
 struct view;
 struct window;
 
 /* Returns the budget of bytes that wait to be sent to clients, over HTTP and WebSocket together
  * (maxUnsentBytes). Any thread. */
 struct budget *gate_unsent(struct gate *gate);
+
+/* Returns what can be read again while this replica runs; see reload.h. Any thread. */
+struct reloads *gate_reloads(struct gate *gate);
 
 struct view *gate_view(struct gate *gate);
 struct window *gate_window(struct gate *gate); /* The recent changes, for subscribers. */

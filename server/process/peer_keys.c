@@ -1,7 +1,7 @@
 /*
  * The secrets and the certificate with which this replica proves itself to the others, and the
- * thread that reads them again: on SIGHUP, and when it sees that one of the files has changed. The
- * thread may wait for a slow disk, which neither the core nor the signals must do.
+ * thread that reads them again when it sees that one of the files has changed. The thread of the
+ * reloads reads them, too. Both may wait for a slow disk, which the core must not do.
  */
 #include "base/loop.h"
 #include "server/process/server_int.h"
@@ -65,17 +65,17 @@ static bool look(struct peer_keys *keys, const struct config_peers *peers)
     return changed;
 }
 
-/* ---- The thread. ---- */
+/* ---- Reading them again. ---- */
 
 /* Reads the files and gives the keys to the core. If one of the files is bad, the keys stay. A
- * start reads the files a second time, because they may have changed since; that is no news. */
-static void reload(struct server *server, bool is_start)
+ * start reads the files a second time, because they may have changed since; that is no news. False,
+ * with a sentence: one is bad. Under keys->mutex. */
+static bool reload(struct server *server, bool is_start, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
     struct peer_keys *keys = &server->peer_keys;
     struct config_secrets *secrets = mem_zalloc(1, sizeof *secrets);
     struct peer_keys_done *done = mem_zalloc(1, sizeof *done);
-    char error[SERVER_ERROR_MAX] = "";
     enum err err = ERR_OK;
 
     if (config->peers.secret_file[0]) {
@@ -103,26 +103,44 @@ static void reload(struct server *server, bool is_start)
     }
     explicit_bzero(secrets, sizeof *secrets);
     mem_free(secrets);
+    return err == ERR_OK;
 }
+
+/* Reads the files if one has changed; at the start in any case. */
+static void look_again(struct server *server, bool is_start)
+{
+    struct peer_keys *keys = &server->peer_keys;
+    char error[SERVER_ERROR_MAX] = "";
+
+    MUTEX_HOLD(&keys->mutex);
+    if (look(keys, &server->config->peers) || is_start) {
+        (void)reload(server, is_start, error);
+    }
+}
+
+/* The part of a reload. */
+static bool reload_now(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    struct server *server = ctx;
+    struct peer_keys *keys = &server->peer_keys;
+
+    MUTEX_HOLD(&keys->mutex);
+    (void)look(keys, &server->config->peers);
+    return reload(server, false, why);
+}
+
+/* ---- The thread. ---- */
 
 static void run(void *arg)
 {
     struct server *server = arg;
     struct peer_keys *keys = &server->peer_keys;
 
-    (void)look(keys, &server->config->peers);
-    reload(server, true);
-    while (!mailbox_is_closed(&keys->orders)) {
-        struct list orders;
-        bool ordered = false;
-
-        (void)mailbox_wait(&keys->orders, LOOK_MS);
-        ordered = mailbox_drain(&keys->orders, &orders) > 0;
-        list_take_each (struct peer_keys_order, order, node, &orders) {
-            mem_free(order);
-        }
-        if (!mailbox_is_closed(&keys->orders) && (look(keys, &server->config->peers) || ordered)) {
-            reload(server, false);
+    look_again(server, true);
+    while (!mailbox_is_closed(&keys->ended)) {
+        (void)mailbox_wait(&keys->ended, LOOK_MS);
+        if (!mailbox_is_closed(&keys->ended)) {
+            look_again(server, false);
         }
     }
 }
@@ -135,7 +153,8 @@ static bool has_files(const struct config *config)
 
 void peer_keys_open(struct server *server)
 {
-    mailbox_init(&server->peer_keys.orders, 1);
+    mutex_init(&server->peer_keys.mutex);
+    mailbox_init(&server->peer_keys.ended, 1);
     mailbox_init(&server->peer_keys.dones, 1);
 }
 
@@ -146,23 +165,9 @@ void peer_keys_start(struct server *server)
     if (has_files(server->config)) {
         keys->runs = true;
         thread_start(&keys->thread, "zabra-keys", run, server);
+        reloads_add(&server->reloads,
+                    (struct reload_part){.name = "peerKeys", .run = reload_now, .ctx = server});
     }
-}
-
-bool peer_keys_reload(struct server *server)
-{
-    struct peer_keys *keys = &server->peer_keys;
-
-    if (!keys->runs) {
-        return false;
-    }
-
-    struct peer_keys_order *order = mem_zalloc(1, sizeof *order);
-
-    if (mailbox_post(&keys->orders, &order->node) != ERR_OK) {
-        mem_free(order); /* An order waits already. */
-    }
-    return true;
 }
 
 void peer_keys_take(struct server *server)
@@ -184,7 +189,7 @@ void peer_keys_stop(struct server *server)
     struct peer_keys *keys = &server->peer_keys;
 
     if (keys->runs) {
-        mailbox_close(&keys->orders);
+        mailbox_close(&keys->ended);
         thread_join(&keys->thread);
         keys->runs = false;
     }
@@ -192,13 +197,8 @@ void peer_keys_stop(struct server *server)
 
 void peer_keys_close(struct server *server)
 {
-    struct list orders;
-
     peer_keys_take(server);
-    (void)mailbox_drain(&server->peer_keys.orders, &orders);
-    list_take_each (struct peer_keys_order, order, node, &orders) {
-        mem_free(order);
-    }
     mailbox_release(&server->peer_keys.dones);
-    mailbox_release(&server->peer_keys.orders);
+    mailbox_release(&server->peer_keys.ended);
+    mutex_destroy(&server->peer_keys.mutex);
 }

@@ -9,6 +9,7 @@
 enum {
     REAP_EVERY_MS = 1000,
     KEEP_AGE_MS = 60000,
+    REOPEN_MS = 5000,        /* Longest time that a reload waits for the audit file. */
     TOUCHED_PER_SESSION = 2, /* Room for sessions that end and begin between two reports. */
 };
 
@@ -223,6 +224,27 @@ static enum err open_audit(struct server *server, char error[SERVER_ERROR_MAX])
     return err;
 }
 
+/* The part of a reload. */
+static bool reopen_audit(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    char error[AUDIT_ERROR_MAX];
+    bool ok = audit_reopen_wait(ctx, REOPEN_MS, error);
+
+    (void)snprintf(why, RELOAD_WHY_MAX, "%s", error);
+    return ok;
+}
+
+static void start_audit(struct server *server)
+{
+    if (!server->audit) {
+        return;
+    }
+    audit_start(server->audit, server->store);
+    reloads_add(
+        &server->reloads,
+        (struct reload_part){.name = "auditFile", .run = reopen_audit, .ctx = server->audit});
+}
+
 static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
 {
     struct store_report *report = mem_zalloc(1, sizeof *report);
@@ -251,6 +273,7 @@ static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
 static void server_free(struct server *server)
 {
     mailbox_release(&server->drained);
+    reloads_release(&server->reloads);
     gate_release(&server->gate);
     trend_free(server->sampler.trend);
     touch_set_free(server->touched);
@@ -313,6 +336,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     server->sampler.trend = trend_new();
     mailbox_init(&server->drained, 1);
     gate_init(&server->gate, server);
+    reloads_init(&server->reloads);
     enum err err = start_parts(server, error);
 
     if (err != ERR_OK) {
@@ -321,12 +345,11 @@ enum err server_start(const struct config *config, struct server **ret_server,
     }
     log_thread_start(&server->log, server->store, &server->core.dones);
     worker_start(&server->worker, server->store, server->view, &server->core.worker_dones);
-    if (server->audit) {
-        audit_start(server->audit, server->store);
-    }
+    start_audit(server);
     core_start(server);
     sampler_start(server);
     peer_keys_start(server);
+    reloads_start(&server->reloads);
     *ret_server = server;
     return ERR_OK;
 }
@@ -348,18 +371,14 @@ int server_wait(struct server *server)
     return signal_number;
 }
 
-bool server_reload(struct server *server)
+void server_reload(struct server *server)
 {
-    bool has_keys = peer_keys_reload(server);
+    struct reload *reload = mem_zalloc(1, sizeof *reload);
 
-    if (has_keys) {
-        log_info("server", "SIGHUP: the keys for other replicas are read again");
+    (void)snprintf(reload->by, sizeof reload->by, "SIGHUP");
+    if (reloads_ask(&server->reloads, reload) != ERR_OK) {
+        mem_free(reload); /* Requests that wait will read the files as they are now. */
     }
-    if (server->audit) {
-        log_info("server", "SIGHUP: the audit file is opened again if it was renamed");
-        audit_reopen(server->audit);
-    }
-    return has_keys || server->audit;
 }
 
 /* True when a signal has come before `end_ms`. SIGCONT interrupts the wait, but is none of the
@@ -408,6 +427,7 @@ void server_drain(struct server *server)
 
 void server_stop(struct server *server)
 {
+    reloads_stop(&server->reloads);
     peer_keys_stop(server);
     sampler_stop(server);
     mailbox_close(&server->core.requests);

@@ -40,9 +40,9 @@ void server_block_signals(void);
  * that a terminal has closed, or asks for a reload. Main thread. */
 int server_wait(struct server *server);
 
-/* Handles SIGHUP: has the keys for other replicas read again, and opens the audit file again.
- * False: there are neither. Main thread. */
-bool server_reload(struct server *server);
+/* Handles SIGHUP: has read again what the operation `reload` reads again; see reload.h. The log has
+ * the result. Main thread. */
+void server_reload(struct server *server);
 
 /* Makes readiness fail from now on. Requests are still served until this function returns: after
  * drainDelay, or at another SIGTERM or SIGINT. Main thread. */

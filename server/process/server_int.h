@@ -21,6 +21,7 @@
 #include "server/process/gate.h"
 #include "server/process/guard.h"
 #include "server/process/persist.h"
+#include "server/process/reload.h"
 #include "server/process/server.h"
 #include "server/process/slow.h"
 #include "server/process/snap_send.h"
@@ -130,10 +131,6 @@ struct peer_file {
     int64_t changed_ns;
 };
 
-struct peer_keys_order {
-    struct list node;
-};
-
 struct peer_keys_done {
     struct list node;
     struct keys *keys;
@@ -142,9 +139,10 @@ struct peer_keys_done {
 struct peer_keys {
     struct thread thread;
     bool runs;                              /* The thread has been started. */
-    struct mailbox orders;                  /* For the thread: read the files now. */
+    struct mailbox ended;                   /* Closed to end the thread. */
     struct mailbox dones;                   /* For the core: new keys. */
-    struct peer_file files[PEER_KEY_FILES]; /* As at the last look; only the thread uses them. */
+    pthread_mutex_t mutex;                  /* Guards `files`; one reading at a time. */
+    struct peer_file files[PEER_KEY_FILES]; /* As at the last look. */
     struct metric_counter reloads;
     struct metric_counter errors;
     _Atomic bool failed;      /* The last attempt has failed. */
@@ -156,14 +154,12 @@ enum err peer_keys_load(const struct config *config, const struct config_secrets
                         struct keys **ret_keys, char error[SERVER_ERROR_MAX]);
 
 /* peer_keys_open and peer_keys_close surround the life of the core. The thread runs from
- * peer_keys_start to peer_keys_stop, if there is a file to look at. */
+ * peer_keys_start to peer_keys_stop, if there is a file to look at; then the keys are also a part
+ * of each reload. */
 void peer_keys_open(struct server *server);
 void peer_keys_start(struct server *server);
 void peer_keys_stop(struct server *server);
 void peer_keys_close(struct server *server);
-
-/* Has the files read again. Returns false when there are none. Any thread. */
-bool peer_keys_reload(struct server *server);
 
 /* Core thread: gives keys that have arrived to the transport. */
 void peer_keys_take(struct server *server);
@@ -322,6 +318,7 @@ struct server {
     struct sampler sampler;
     struct audit *audit; /* NULL: there is no audit log. */
     struct peer_keys peer_keys;
+    struct reloads reloads;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
     struct mailbox drained; /* Closed by the core once no request is in flight. */

@@ -226,7 +226,7 @@ function checkElements() {
 /**
  * Examples whose status differs from that of their code: it depends on the client or the resource.
  */
-const OTHER_STATUS = ['NoAuthShown', 'SessionGone', 'SessionUnknown'];
+const OTHER_STATUS = ['NoAuthShown', 'ReloadFailed', 'SessionGone', 'SessionUnknown'];
 
 function checkErrors() {
   const codes = new Set(resolve(openapi, { $ref: '#/components/schemas/Code' }).enum);

@@ -362,6 +362,10 @@ TEST(refusals_are_recorded)
     json_decref(line);
     assert_int_equal(call(asked, "GET", "/znodes/v1/closed", BAD, NULL), 401);
     json_decref(wait_line(asked, "\"event\":\"refused\"", "\"error\":\"AuthFailed\""));
+    assert_int_equal(call(asked, "POST", "/status/v1?op=reload", EVE, NULL), 403);
+    line = wait_line(asked, "\"event\":\"refused\"", "\"op\":\"reload\"");
+    assert_true(has_identity(line, "identities", "digest:eve"));
+    json_decref(line);
 
     /* The right password is confirmed, and named so. */
     assert_int_equal(call(asked, "PUT", "/znodes/v1/closed", BOB, "z"), 200);

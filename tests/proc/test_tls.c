@@ -11,6 +11,8 @@ static struct ensemble ensemble;
 static struct cert_kit certs;
 static char keys[2048];
 
+#define SUPER "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n" /* super:root */
+
 static void add_server(const char *common)
 {
     const struct cert_kit_spec spec = {
@@ -28,7 +30,7 @@ static void set_up(void)
     add_server("first");
     (void)snprintf(keys, sizeof(keys),
                    "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
-                   "clientCaFile=%s/ca.pem\nclientCertificates=ask\n",
+                   "clientCaFile=%s/ca.pem\nclientCertificates=ask\n" SUPER,
                    certs.dir, certs.dir, certs.dir);
     ensemble_open(&ensemble, 1, NULL);
     ensemble.keys = keys;
@@ -118,6 +120,29 @@ TEST(certificates_are_reloaded_by_a_signal_and_by_a_change)
     assert_true(shows("third"));
     add_server("fourth");
     ENSEMBLE_WAIT(&ensemble, shows("fourth"));
+}
+
+/* The files are changed and asked for within the 2 s in which a replica looks at them, or not: the
+ * result is the same. */
+TEST(certificates_are_reloaded_by_an_operation)
+{
+    add_server("asked");
+    shell_expect(CURL "-u super:root -X POST -w '%{http_code}' "
+                      "\"https://$ZABRA_ENDPOINTS/status/v1?op=reload\"",
+                 0, "{\"reloaded\":[\"clientTls\"]}200");
+    assert_true(shows("asked")); /* At once. */
+    assert_true(log_has("op=reload of 127.0.0.1: reloaded: clientTls"));
+    cert_kit_write(&certs, "replica.key", slice_str("broken"));
+    shell_expect(CURL "-u super:root -X POST -w '%{http_code}' "
+                      "\"https://$ZABRA_ENDPOINTS/status/v1?op=reload\" | "
+                      "grep 'clientTls: tlsKeyFile: .*the old files stay in use.*409$' | wc -l",
+                 0, "1");
+    assert_true(shows("asked"));
+    shell_expect(CURL "-u bob:pw -X POST -w '%{http_code}' -o $D/said "
+                      "\"https://$ZABRA_ENDPOINTS/status/v1?op=reload\"",
+                 0, "403");
+    add_server("after");
+    ENSEMBLE_WAIT(&ensemble, shows("after"));
 }
 
 TEST(a_stream_goes_on_through_a_reload)

@@ -88,6 +88,11 @@ struct view *gate_view(struct gate *gate)
     return gate->view;
 }
 
+struct reloads *gate_reloads(struct gate *gate)
+{
+    return &gate->reloads;
+}
+
 struct budget *gate_unsent(struct gate *gate)
 {
     return &gate->unsent;
@@ -491,12 +496,16 @@ struct gate *kit_gate_new(void)
     view_set_whole(gate->view, true);
     mailbox_init(&gate->box, 1000);
     thread_start(&gate->core, "core", kit_core, gate);
+    reloads_init(&gate->reloads);
+    reloads_start(&gate->reloads);
     return gate;
 }
 
 void kit_gate_free(struct gate *gate)
 {
     atomic_store(&gate->held, false);
+    reloads_stop(&gate->reloads);
+    reloads_release(&gate->reloads);
     mailbox_close(&gate->box);
     thread_join(&gate->core);
     mailbox_release(&gate->box);

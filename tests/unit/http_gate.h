@@ -14,6 +14,7 @@
 #include "server/prepare/prep.h"
 #include "server/process/gate.h"
 #include "server/process/guard.h"
+#include "server/process/reload.h"
 #include "server/process/watch_listing.h"
 #include "server/read/view.h"
 
@@ -32,6 +33,7 @@ struct gate {
     struct config_clients limits;
     struct budget unsent;
     struct guard guard;
+    struct reloads reloads;
     struct mailbox box;
     struct thread core;
     zxid_t zxid; /* Core thread, after the start. */

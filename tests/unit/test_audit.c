@@ -284,6 +284,27 @@ TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
     assert_int_equal(strncmp(akit_text(akit), begin, sizeof(begin) - 1), 0);
 }
 
+TEST(opening_again_has_a_result, akit, akit_set_up, akit_tear_down)
+{
+    char error[AUDIT_ERROR_MAX];
+    char old[160];
+
+    (void)snprintf(old, sizeof(old), "%s.1", akit->path);
+    akit_sets(akit, 1);
+    akit_run(akit);
+    akit_record(akit);
+    assert_false(audit_reopen_wait(akit->audit, 0, error));
+    assert_non_null(strstr(error, "could not be opened again in 0 ms"));
+    assert_true(audit_reopen_wait(akit->audit, 20000, error)); /* It was not renamed. */
+    assert_int_equal(rename(akit->path, old), 0);
+    assert_int_equal(mkdir(akit->path, 0700), 0); /* Nothing can be opened here. */
+    assert_false(audit_reopen_wait(akit->audit, 20000, error));
+    assert_non_null(strstr(error, akit->path));
+    assert_int_equal(rmdir(akit->path), 0);
+    assert_true(audit_reopen_wait(akit->audit, 20000, error));
+    assert_int_equal(access(akit->path, F_OK), 0);
+}
+
 TEST(a_truncated_file_is_noticed, akit, akit_set_up, akit_tear_down)
 {
     static const char begin[] = "{\"event\":\"open\",\"zxid\":\"0x100000001\"";

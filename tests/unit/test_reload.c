@@ -1,0 +1,207 @@
+/* What a running replica reads again: parts, their order, failures, requests that wait. */
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/process/reload.h"
+#include "tests/lib/unit.h"
+
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+
+enum {
+    DEADLINE_MS = 20000
+};
+
+struct fixture {
+    struct reloads reloads;
+    sem_t done;
+    sem_t inside;
+    sem_t go;
+    _Atomic int running;
+    _Atomic int overlaps;
+    _Atomic int runs;
+    bool bad;
+};
+
+static void set_up(struct fixture *fixture)
+{
+    *fixture = (struct fixture){.bad = false};
+    assert_int_equal(sem_init(&fixture->done, 0, 0), 0);
+    assert_int_equal(sem_init(&fixture->inside, 0, 0), 0);
+    assert_int_equal(sem_init(&fixture->go, 0, 0), 0);
+    reloads_init(&fixture->reloads);
+}
+
+static void tear_down(struct fixture *fixture)
+{
+    reloads_stop(&fixture->reloads);
+    reloads_release(&fixture->reloads);
+}
+
+static void wait_for(sem_t *sem)
+{
+    uint64_t end_ms = os_now_ms() + DEADLINE_MS;
+
+    while (sem_trywait(sem) != 0) {
+        assert_true(os_now_ms() < end_ms);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+static bool run_good(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    struct fixture *fixture = ctx;
+
+    (void)why;
+    if (atomic_fetch_add(&fixture->running, 1) > 0) {
+        atomic_fetch_add(&fixture->overlaps, 1);
+    }
+    atomic_fetch_add(&fixture->runs, 1);
+    atomic_fetch_sub(&fixture->running, 1);
+    return true;
+}
+
+static bool run_either(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    struct fixture *fixture = ctx;
+
+    (void)snprintf(why, RELOAD_WHY_MAX, "%s", fixture->bad ? "the key does not fit" : "");
+    return !fixture->bad;
+}
+
+static bool run_slow(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    struct fixture *fixture = ctx;
+
+    (void)why;
+    (void)sem_post(&fixture->inside);
+    (void)sem_wait(&fixture->go);
+    return true;
+}
+
+static void on_done(struct reload *reload)
+{
+    struct fixture *fixture = reload->ctx;
+
+    (void)sem_post(&fixture->done);
+}
+
+static struct reload *ask(struct fixture *fixture)
+{
+    struct reload *reload = mem_zalloc(1, sizeof(*reload));
+
+    reload->on_done = on_done;
+    reload->ctx = fixture;
+    (void)snprintf(reload->by, sizeof(reload->by), "a test");
+    assert_int_equal(reloads_ask(&fixture->reloads, reload), ERR_OK);
+    return reload;
+}
+
+static struct reload *ask_wait(struct fixture *fixture)
+{
+    struct reload *reload = ask(fixture);
+
+    wait_for(&fixture->done);
+    return reload;
+}
+
+static void assert_text(const struct reload *reload, const char *text)
+{
+    struct jsonw json;
+    struct buf out;
+
+    buf_init(&out, 4096);
+    jsonw_init(&json, &out);
+    reload_write(reload, &json);
+    assert_string_equal(buf_cstr(&out), text);
+    buf_release(&out);
+}
+
+TEST(without_parts_nothing_is_reloaded, fixture, set_up, tear_down)
+{
+    reloads_start(&fixture->reloads);
+    struct reload *reload = ask_wait(fixture);
+
+    assert_int_equal(reload->err, ERR_OK);
+    assert_text(reload, "{\"reloaded\":[]}");
+    mem_free(reload);
+}
+
+TEST(a_failure_names_its_part_and_the_others_are_reloaded, fixture, set_up, tear_down)
+{
+    reloads_add(&fixture->reloads, (struct reload_part){"one", run_either, fixture});
+    reloads_add(&fixture->reloads, (struct reload_part){"two", run_good, fixture});
+    reloads_start(&fixture->reloads);
+    struct reload *reload = ask_wait(fixture);
+
+    assert_int_equal(reload->err, ERR_OK);
+    assert_string_equal(reload->failure, "");
+    assert_text(reload, "{\"reloaded\":[\"one\",\"two\"]}");
+    mem_free(reload);
+    fixture->bad = true;
+    reload = ask_wait(fixture);
+    assert_int_equal(reload->err, ERR_CONFIG);
+    assert_string_equal(reload->failure, "one: the key does not fit; the old files stay in use");
+    assert_text(reload, "{\"reloaded\":[\"two\"]}");
+    mem_free(reload);
+}
+
+TEST(a_part_that_was_removed_does_not_run, fixture, set_up, tear_down)
+{
+    reloads_add(&fixture->reloads, (struct reload_part){"one", run_good, fixture});
+    reloads_add(&fixture->reloads, (struct reload_part){"two", run_either, fixture});
+    reloads_remove(&fixture->reloads, "one");
+    reloads_remove(&fixture->reloads, "none");
+    reloads_start(&fixture->reloads);
+    struct reload *reload = ask_wait(fixture);
+
+    assert_text(reload, "{\"reloaded\":[\"two\"]}");
+    assert_int_equal(fixture->runs, 0);
+    mem_free(reload);
+}
+
+TEST(few_requests_wait_for_a_slow_disk, fixture, set_up, tear_down)
+{
+    struct reload *asked[RELOAD_WAITING_MAX + 1];
+    struct reload late = {.on_done = on_done, .ctx = fixture};
+
+    reloads_add(&fixture->reloads, (struct reload_part){"slow", run_slow, fixture});
+    reloads_add(&fixture->reloads, (struct reload_part){"one", run_good, fixture});
+    reloads_start(&fixture->reloads);
+    asked[0] = ask(fixture);
+    wait_for(&fixture->inside);
+    for (int i = 1; i <= RELOAD_WAITING_MAX; i++) {
+        asked[i] = ask(fixture);
+    }
+    assert_int_equal(reloads_ask(&fixture->reloads, &late), ERR_THROTTLED);
+    for (int i = 0; i <= RELOAD_WAITING_MAX; i++) {
+        (void)sem_post(&fixture->go);
+    }
+    for (int i = 0; i <= RELOAD_WAITING_MAX; i++) {
+        wait_for(&fixture->done);
+    }
+    for (int i = 0; i <= RELOAD_WAITING_MAX; i++) {
+        assert_text(asked[i], "{\"reloaded\":[\"slow\",\"one\"]}");
+        mem_free(asked[i]);
+    }
+    assert_int_equal(fixture->runs, RELOAD_WAITING_MAX + 1);
+    assert_int_equal(fixture->overlaps, 0);
+    reloads_stop(&fixture->reloads);
+    assert_int_equal(reloads_ask(&fixture->reloads, &late), ERR_CLOSED);
+}
+
+/* Every request gets its answer, also one that waits at the end. */
+TEST(the_end_answers_all, fixture, set_up, tear_down)
+{
+    struct reload *asked[3];
+
+    for (int i = 0; i < 3; i++) {
+        asked[i] = ask(fixture);
+    }
+    reloads_start(&fixture->reloads);
+    reloads_stop(&fixture->reloads);
+    for (int i = 0; i < 3; i++) {
+        wait_for(&fixture->done);
+        mem_free(asked[i]);
+    }
+}
