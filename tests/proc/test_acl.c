@@ -278,3 +278,15 @@ TEST(lists_outlive_all_replicas)
         expect("PUT", "/znodes/v1/kept", BOB, "y", 200);
     }
 }
+
+/* ---- Files that are read again ---- */
+
+TEST(only_the_super_user_reloads)
+{
+    expect("POST", "/status/v1?op=reload", "", NULL, 401);
+    expect("POST", "/status/v1?op=reload", BOB, NULL, 403);
+    assert_true(says("\"code\":\"NoAuth\""));
+    expect("POST", "/status/v1?op=reload", ROOT, NULL, 200);
+    assert_true(says("{\"reloaded\":["));
+    expect("POST", "/status/v1", ROOT, NULL, 400);
+}

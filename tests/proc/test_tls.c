@@ -11,6 +11,7 @@ static struct ensemble ensemble;
 static struct cert_kit certs;
 static char keys[2048];
 
+#define ROOT  "Authorization: Basic c3VwZXI6cm9vdA=="
 #define SUPER "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n" /* super:root */
 
 static void add_server(const char *common)
@@ -138,6 +139,14 @@ TEST(certificates_are_reloaded_by_an_operation)
                       "grep 'clientTls: tlsKeyFile: .*the old files stay in use.*409$' | wc -l",
                  0, "1");
     assert_true(shows("asked"));
+    assert_int_equal(web_do(ensemble.web,
+                            &(struct web_call){.method = "POST",
+                                               .port = ensemble.replicas[0].client_port,
+                                               .path = "/status/v1?op=reload",
+                                               .headers = ROOT},
+                            &ensemble.reply),
+                     409);
+    assert_non_null(strstr(web_text(&ensemble.reply), "\"detail\":\"clientTls: tlsKeyFile: "));
     shell_expect(CURL "-u bob:pw -X POST -w '%{http_code}' -o $D/said "
                       "\"https://$ZABRA_ENDPOINTS/status/v1?op=reload\"",
                  0, "403");
