@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto';
 
 import { hold } from './client.js';
+import { resolve } from './spec.js';
 
 const SESSION = '0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f';
 const MANY = 1200; // More than one answer holds.
@@ -25,13 +26,21 @@ export function operationsOf(document) {
         write: WRITES.includes(key),
         path,
         operation,
-        target: path.replace('{path}', 'outcomes').replace('{id}', SESSION),
+        target: withChoice(path.replace('{path}', 'outcomes').replace('{id}', SESSION), operation, document),
       })),
   );
 }
 
 function withQuery(target, query) {
   return `${target}${target.includes('?') ? '&' : '?'}${query}`;
+}
+
+/** The target with each query parameter that must be there and is one of some words. */
+function withChoice(target, operation, document) {
+  return (operation.parameters ?? [])
+    .map((parameter) => resolve(document, parameter))
+    .filter(({ in: place, required, schema }) => place === 'query' && required && schema.enum)
+    .reduce((url, { name, schema }) => withQuery(url, `${name}=${schema.enum[0]}`), target);
 }
 
 /** Faulty requests, and the status that each must have. */
