@@ -101,13 +101,7 @@ const char *audit_why(struct audit *audit)
                : NULL;
 }
 
-void audit_reopen(struct audit *audit)
-{
-    MUTEX_HOLD(&audit->mutex);
-    audit->asked.reopen_asks++;
-}
-
-bool audit_reopen_wait(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_MAX])
+bool audit_reopen(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_MAX])
 {
     uint64_t end_ms = os_now_ms() + wait_ms;
     const struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),

@@ -53,13 +53,10 @@ zxid_t audit_keep(struct audit *audit);
 /* Returns why this replica must take no writes, a constant text; NULL: it may. Any thread. */
 const char *audit_why(struct audit *audit);
 
-/* Requests that the file is opened again, after it was renamed. Any thread. */
-void audit_reopen(struct audit *audit);
-
-/* The same, and waits for the result. False, with a sentence: the file could not be opened again,
- * or not within `wait_ms`; until it can, the old one is used. Any thread; after audit_start and
- * before audit_stop. */
-bool audit_reopen_wait(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_MAX]);
+/* Lets the file be opened again, after it was renamed, and waits for the result. False, with a
+ * sentence: the file could not be opened again, or not within `wait_ms`; until it can, the old one
+ * is used. Any thread; after audit_start and before audit_stop. */
+bool audit_reopen(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_MAX]);
 
 /* Records a refusal. At most AUDIT_REFUSALS_PER_S, and AUDIT_REFUSAL_BYTES_PER_S, in a second get
  * a line; the others are counted. Any thread. */

@@ -228,7 +228,7 @@ static enum err open_audit(struct server *server, char error[SERVER_ERROR_MAX])
 static bool reopen_audit(void *ctx, char why[RELOAD_WHY_MAX])
 {
     char error[AUDIT_ERROR_MAX];
-    bool ok = audit_reopen_wait(ctx, REOPEN_MS, error);
+    bool ok = audit_reopen(ctx, REOPEN_MS, error);
 
     (void)snprintf(why, RELOAD_WHY_MAX, "%s", error);
     return ok;

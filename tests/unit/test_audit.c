@@ -264,6 +264,7 @@ TEST(a_failed_sync_counts_as_a_failure, akit, akit_set_up, akit_tear_down)
 
 TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
 {
+    char error[AUDIT_ERROR_MAX];
     char old[160];
 
     (void)snprintf(old, sizeof(old), "%s.1", akit->path);
@@ -271,8 +272,8 @@ TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
     akit_run(akit);
     akit_record(akit);
     assert_int_equal(rename(akit->path, old), 0);
-    audit_reopen(akit->audit);
-    AKIT_WAIT(access(akit->path, F_OK) == 0);
+    assert_true(audit_reopen(akit->audit, 20000, error));
+    assert_int_equal(access(akit->path, F_OK), 0);
     akit_sets(akit, 2);
     akit_record(akit);
     assert_int_equal(akit_count(akit_text_of(akit, "audit.log.1"), "\"event\":\"change\""), 1);
@@ -293,15 +294,15 @@ TEST(opening_again_has_a_result, akit, akit_set_up, akit_tear_down)
     akit_sets(akit, 1);
     akit_run(akit);
     akit_record(akit);
-    assert_false(audit_reopen_wait(akit->audit, 0, error));
+    assert_false(audit_reopen(akit->audit, 0, error));
     assert_non_null(strstr(error, "could not be opened again in 0 ms"));
-    assert_true(audit_reopen_wait(akit->audit, 20000, error)); /* It was not renamed. */
+    assert_true(audit_reopen(akit->audit, 20000, error)); /* It was not renamed. */
     assert_int_equal(rename(akit->path, old), 0);
     assert_int_equal(mkdir(akit->path, 0700), 0); /* Nothing can be opened here. */
-    assert_false(audit_reopen_wait(akit->audit, 20000, error));
+    assert_false(audit_reopen(akit->audit, 20000, error));
     assert_non_null(strstr(error, akit->path));
     assert_int_equal(rmdir(akit->path), 0);
-    assert_true(audit_reopen_wait(akit->audit, 20000, error));
+    assert_true(audit_reopen(akit->audit, 20000, error));
     assert_int_equal(access(akit->path, F_OK), 0);
 }
 

@@ -22,6 +22,15 @@ export const keys = (page, ...names) => Promise.all(names.map((name) => page.key
 export const editor = (page) => page.locator('.cm-content');
 export const dialog = (page) => page.getByRole('dialog');
 
+/** Waits until the overview shows that all is well; else fails with what it shows. */
+export async function well(page) {
+  try {
+    await page.getByText('All is well').waitFor();
+  } catch (error) {
+    throw new Error(`not all is well: ${await page.locator('main').innerText()}`, { cause: error });
+  }
+}
+
 /** Opens a znode and begins to edit it. */
 export async function edit(visit, path) {
   const { page } = visit;

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { openBrowser, Visit, visitingBy } from './browser.js';
-import { button, editor, said } from './finders.js';
+import { button, editor, said, well } from './finders.js';
 import { Replicas, slowness, until } from './replicas.js';
 import { toasted } from './toasts.js';
 
@@ -115,7 +115,7 @@ visiting(
     const socket = await begun;
     await button(page, 'Edit').waitFor();
     await views[0].open('/ui/', follower);
-    await views[0].page.getByText('All is well').waitFor();
+    await well(views[0].page);
     await views[1].open('/ui/events?watch=recursive:/app', follower);
     await views[2].open('/ui/tree/app', follower);
     const writer = views[2].page;
@@ -155,7 +155,7 @@ visiting(
     await until('it may be edited', () => isOffered(page, 'Edit'));
     await button(writer, 'Create').click();
     await toasted(writer, 'Created: /app/new');
-    await views[0].page.getByText('All is well').waitFor();
+    await well(views[0].page);
     for (const view of views) {
       assert.deepEqual(view.complaints, []);
       await view.end();
@@ -216,9 +216,9 @@ visiting(
     const { leader, follower } = await roles();
     const served = await Visit.begin(browser, replicas);
     await visit.open('/ui/', follower);
-    await page.getByText('All is well').waitFor();
+    await well(page);
     await served.open('/ui/', leader);
-    await served.page.getByText('All is well').waitFor();
+    await well(served.page);
     const heard = [await listen(page), await listen(served.page)];
     signal([leader], 'SIGSTOP');
     const stopped = Date.now();
@@ -248,8 +248,8 @@ visiting(
         [],
       );
     }
-    await page.getByText('All is well').waitFor();
-    await served.page.getByText('All is well').waitFor();
+    await well(page);
+    await well(served.page);
     assert.deepEqual(served.complaints, []);
     await served.end();
   },
@@ -272,7 +272,7 @@ visiting(
       await route.fulfill({ response });
     });
     await visit.open('/ui/', follower);
-    await page.getByText('All is well').waitFor();
+    await well(page);
     await page.getByText(`As reported by replica ${follower + 1}`).waitFor();
     await pause(KNOWN_MS);
     await condition(page, 'Live').waitFor();

@@ -2,12 +2,14 @@
 // a test can kill one.
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { portFree } from '../lib/ports.mjs';
 
+// The data is in memory: pages rightly warn of slow disks, and those of a busy machine may be slow.
+const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const START_MS = 60_000;
 const STARTS = 5; // Attempts with other ports, if another program takes one meanwhile.
 const STOP_MS = 20_000;
@@ -70,7 +72,7 @@ export class Replicas {
 
   static async startOnce(count, keys) {
     const replicas = new Replicas();
-    replicas.directory = mkdtempSync(join(tmpdir(), 'zabra-web-'));
+    replicas.directory = mkdtempSync(join(MEMORY, 'zabra-web-'));
     replicas.peers = await Promise.all(Array.from({ length: count }, () => portFree()));
     replicas.ports = await Promise.all(Array.from({ length: count }, () => portFree()));
     replicas.keys = keys;
