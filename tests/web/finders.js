@@ -27,7 +27,8 @@ export async function well(page) {
   try {
     await page.getByText('All is well').waitFor();
   } catch (error) {
-    throw new Error(`not all is well: ${await page.locator('main').innerText()}`, { cause: error });
+    const shown = await page.locator('main').textContent();
+    throw new Error(`not all is well: ${shown}`, { cause: error });
   }
 }
 
