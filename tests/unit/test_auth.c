@@ -239,13 +239,13 @@ TEST(a_certificate_is_an_identity_of_its_own)
 {
     struct auth *bob = auth_certificate("CN=bob,O=Example", "CN=root");
     struct auth *root = auth_certificate("CN=root", "CN=root");
-    struct auth *nobody = auth_certificate("CN=root", "");
+    struct auth *without_super = auth_certificate("CN=root", "");
     struct auth *both = NULL;
 
     assert_int_equal(bob->count, 1);
     assert_text(bob->ids[0].scheme, "x509");
     assert_text(bob->ids[0].id, "CN=bob,O=Example");
-    assert_false(bob->super || nobody->super);
+    assert_false(bob->super || without_super->super);
     assert_true(root->super);
     /* Ym9iOnNlY3JldA== is bob:secret. */
     assert_int_equal(auth_basic(root, slice_str("Basic Ym9iOnNlY3JldA=="), "", &both), ERR_OK);
@@ -255,7 +255,7 @@ TEST(a_certificate_is_an_identity_of_its_own)
     assert_true(both->super);
     auth_unref(bob);
     auth_unref(root);
-    auth_unref(nobody);
+    auth_unref(without_super);
     auth_unref(both);
 }
 
