@@ -60,8 +60,10 @@ static size_t decrypt(struct tls_socket *socket, uint8_t *to, size_t len)
 {
     size_t done = 0;
 
-    socket->drained = false;
-    socket->empty = false;
+    if (len == 0) {
+        return 0;
+    }
+    tls_wire_begin(socket);
     ERR_clear_error();
     while (done < len && socket->end == END_NOT) {
         size_t got = 0;
@@ -75,7 +77,7 @@ static size_t decrypt(struct tls_socket *socket, uint8_t *to, size_t len)
             break;
         }
     }
-    tls_wire_keep(socket);
+    tls_wire_end(socket);
     return done;
 }
 

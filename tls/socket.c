@@ -104,12 +104,12 @@ static enum tls_step step(struct tls_socket *socket, enum tls_failure *failure,
     int result = 0;
 
     ERR_clear_error();
-    socket->drained = false;
     if (!tls_wire_flush(socket) && !socket->write_error) {
         return TLS_STEP_WRITE;
     }
+    tls_wire_begin(socket);
     result = SSL_do_handshake(socket->ssl);
-    tls_wire_keep(socket);
+    tls_wire_end(socket);
     if (result == 1) {
         note_client(socket);
         return socket->rest.len > 0 ? TLS_STEP_WRITE : TLS_STEP_DONE;

@@ -33,7 +33,8 @@
  * The end. close_notify is the end of the file. An end of the connection without close_notify is
  * also the end of the file, because HTTP requests and WebSocket frames have lengths of their own;
  * tls_socket_is_truncated() tells a reader in the middle of a body that bytes are missing. A
- * damaged record or a renegotiation is ECONNRESET, and nothing more is read or written.
+ * damaged record or a renegotiation is ECONNRESET, and nothing more is read or written. So is a
+ * write after only a part of a message of the handshake has arrived.
  *
  * Any thread may call, one mutex for each socket; but a descriptor that is being closed has one
  * owner, as always.

@@ -33,13 +33,14 @@ struct tls_socket {
     bool resumed;
     bool finished;     /* close_notify was sent, or must not be sent any more. */
     bool renegotiates; /* The client has asked for a renegotiation. */
-    bool drained;      /* A read of this call was short: the kernel has no more now. */
-    bool empty;        /* The kernel has said so itself. */
-    bool closed;       /* The kernel has reported the end. */
-    bool owes;         /* The first byte of the next write is already sealed. */
-    int flags;         /* MSG_MORE of the write that is running. */
-    struct buf plain;  /* Bytes that were peeked. */
-    uint8_t *sealed;   /* Bytes from the kernel that OpenSSL has not taken yet; NULL: none. */
+    bool reading;     /* OpenSSL may take bytes from the kernel: between tls_wire_begin and _end. */
+    bool drained;     /* A read of this call was short: the kernel has no more now. */
+    bool empty;       /* The kernel has said so itself. */
+    bool closed;      /* The kernel has reported the end. */
+    bool owes;        /* The first byte of the next write is already sealed. */
+    int flags;        /* MSG_MORE of the write that is running. */
+    struct buf plain; /* Bytes that were peeked. */
+    uint8_t *sealed;  /* Bytes from the kernel that OpenSSL has not taken yet; NULL: none. */
     size_t sealed_at;
     size_t sealed_len;
     struct buf rest; /* Sealed bytes that the kernel has not taken yet. */
@@ -51,9 +52,11 @@ struct tls_socket {
 /* The method of the BIO between OpenSSL and the kernel; its data is the socket. */
 const BIO_METHOD *tls_wire_method(void);
 
-/* Keeps what OpenSSL has not taken of the bytes that this call has read. Ends each call that lets
- * OpenSSL read. */
-void tls_wire_keep(struct tls_socket *socket);
+/* Begins and ends each call that lets OpenSSL read. The end keeps what OpenSSL has not taken of the
+ * bytes that were read. OpenSSL also asks for bytes when it writes, in the middle of a message of
+ * the handshake: outside of these two calls it gets none, because they would be left over. */
+void tls_wire_begin(struct tls_socket *socket);
+void tls_wire_end(struct tls_socket *socket);
 
 /* Sends the kept rest; true: nothing is left of it. False with write_error 0: the kernel is full.
  */

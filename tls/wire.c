@@ -31,10 +31,19 @@ static void drop_sealed(struct tls_socket *socket)
     socket->sealed_len = 0;
 }
 
-void tls_wire_keep(struct tls_socket *socket)
+void tls_wire_begin(struct tls_socket *socket)
+{
+    ASSERT(scratch.len == 0 && !socket->reading);
+    socket->reading = true;
+    socket->drained = false;
+    socket->empty = false;
+}
+
+void tls_wire_end(struct tls_socket *socket)
 {
     size_t left = scratch.len - scratch.at;
 
+    socket->reading = false;
     if (left > 0) {
         ASSERT(!socket->sealed);
         socket->sealed = mem_dup(scratch.bytes + scratch.at, left);
@@ -94,6 +103,10 @@ static int on_bio_read(BIO *bio, char *to, int len)
     BIO_clear_retry_flags(bio);
     if (len <= 0) {
         return 0;
+    }
+    if (!socket->reading) {
+        BIO_set_retry_read(bio);
+        return -1;
     }
     if (socket->sealed) {
         return take_sealed(socket, to, (size_t)len);

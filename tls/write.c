@@ -60,7 +60,10 @@ static size_t collect(const struct place *from, uint8_t *room, const uint8_t **r
     return len;
 }
 
-/* Seals one record and gives it to the kernel. False: the connection is broken. */
+/* Seals one record and gives it to the kernel. False: the connection is broken. That includes a
+ * client that has sent a part of a message of the handshake, which OpenSSL wants to finish first:
+ * no client of good will splits the five bytes of a KeyUpdate, and a write must not wait for a
+ * read. */
 static bool seal(struct tls_socket *socket, const uint8_t *from, size_t len)
 {
     size_t written = 0;
@@ -69,7 +72,9 @@ static bool seal(struct tls_socket *socket, const uint8_t *from, size_t len)
     if (SSL_write_ex(socket->ssl, from, len, &written) != 1) {
         char detail[TLS_DETAIL_MAX];
 
-        tls_read_break(socket, tls_failure_take(socket->ssl, detail));
+        enum tls_failure failure = tls_failure_take(socket->ssl, detail);
+
+        tls_read_break(socket, socket->write_error ? TLS_NONE : failure);
         return false;
     }
     ASSERT(written == len);

@@ -20,6 +20,28 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
     return 1; /* The session is ours. */
 }
 
+static uint8_t hex_value(char digit)
+{
+    return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
+
+/* Called with each secret of the handshake, as a line of text. */
+static void on_secret(const SSL *ssl, const char *line)
+{
+    static const char name[] = "CLIENT_TRAFFIC_SECRET_0 ";
+    struct tls_peer *peer = SSL_get_app_data(ssl);
+    struct tls_peer_secret *secret = &peer->secret;
+    const char *hex = strrchr(line, ' ') + 1;
+
+    if (strncmp(line, name, sizeof(name) - 1) == 0) {
+        secret->len = strlen(hex) / 2;
+        ASSERT(secret->len <= sizeof(secret->bytes));
+        for (size_t i = 0; i < secret->len; i++) {
+            secret->bytes[i] = (uint8_t)(hex_value(hex[2 * i]) << 4 | hex_value(hex[2 * i + 1]));
+        }
+    }
+}
+
 static void use_certificate(struct tls_peer *peer, const struct cert_kit *kit, const char *name)
 {
     char file[CERT_KIT_PATH_MAX];
@@ -51,6 +73,7 @@ static void make_ctx(struct tls_peer *peer, const struct cert_kit *kit,
     (void)SSL_CTX_set_session_cache_mode(peer->ctx,
                                          SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(peer->ctx, on_session);
+    SSL_CTX_set_keylog_callback(peer->ctx, on_secret);
 }
 
 void tls_peer_open(struct tls_peer *peer, const struct cert_kit *kit,

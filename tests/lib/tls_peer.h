@@ -19,6 +19,12 @@ struct tls_peer_setup {
     SSL_SESSION *session;  /* To resume; NULL: none. */
 };
 
+/* The secret of TLS 1.3 that seals what the client sends after its handshake. */
+struct tls_peer_secret {
+    uint8_t bytes[64];
+    size_t len; /* 0: not known yet, or TLS 1.2. */
+};
+
 struct tls_peer {
     SSL_CTX *ctx;
     SSL *ssl;
@@ -26,6 +32,7 @@ struct tls_peer {
     BIO *out;             /* Sealed bytes to the server. */
     int fd;               /* The client's end; non-blocking. */
     SSL_SESSION *session; /* The newest ticket; NULL: none yet. */
+    struct tls_peer_secret secret;
 };
 
 /* The descriptor stays the caller's. */

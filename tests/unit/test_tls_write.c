@@ -168,6 +168,7 @@ TEST(a_client_that_is_gone_gives_the_errors_of_a_plain_socket, tls_kit, tls_kit_
     assert_int_equal(send(tls_kit->fd, "x", 1, MSG_NOSIGNAL), -1);
     assert_true(errno == EPIPE || errno == ECONNRESET);
     assert_true(recv(tls_kit->fd, &(char){0}, 1, 0) <= 0);
+    assert_int_equal(tls_kit->broken, TLS_NONE); /* No fault of TLS. */
     tls_peer_close(&tls_kit->peer);
     tls_kit->far = -1;
 }

@@ -1,0 +1,106 @@
+/* Clients that make valid records of TLS which break the rules, after an honest handshake. */
+#include "base/loop.h"
+#include "tests/lib/tls_forge.h"
+#include "tests/unit/tls_kit.h"
+
+static const uint8_t update_begin[] = {SSL3_MT_KEY_UPDATE, 0, 0, 1};
+static const uint8_t update_end[] = {0};
+
+static void open_forge(struct tls_kit *kit, struct tls_forge *forge)
+{
+    tls_kit_connect(kit, NULL);
+    tls_forge_open(forge, &kit->peer);
+}
+
+/* ---- The part of a message of the handshake ---- */
+
+/* The client sends 100 bytes, which are peeked, then a part of a KeyUpdate, then its end and bytes
+ * that are not TLS. The server reads the 100 bytes and answers: only a read may take more. */
+static void send_in_the_middle_of_an_update(struct tls_kit *kit)
+{
+    struct tls_forge forge;
+    char junk[300];
+    char bytes[100];
+
+    memset(junk, 'A', sizeof(junk));
+    tls_forge_open(&forge, &kit->peer);
+    tls_forge_put(&forge, TLS_FORGE_DATA, junk, sizeof(bytes));
+    tls_forge_put(&forge, TLS_FORGE_HANDSHAKE, update_begin, sizeof(update_begin));
+    assert_true(tls_forge_send(&forge, kit->far));
+    assert_int_equal(loop_peek(kit->fd, bytes, sizeof(bytes)), sizeof(bytes));
+    assert_int_equal(loop_peek(kit->fd, junk, sizeof(junk)), sizeof(bytes));
+    assert_int_equal(recv(kit->fd, bytes, sizeof(bytes), 0), sizeof(bytes));
+    tls_forge_put(&forge, TLS_FORGE_HANDSHAKE, update_end, sizeof(update_end));
+    assert_true(buf_append(&forge.out, junk, sizeof(junk)));
+    assert_true(tls_forge_send(&forge, kit->far));
+    assert_int_equal(send(kit->fd, "answer", 6, MSG_NOSIGNAL), -1);
+    assert_int_equal(errno, ECONNRESET);
+    assert_int_equal(kit->broken, TLS_BROKEN);
+    tls_forge_close(&forge);
+}
+
+/* A connection on the same thread, with `records` of five bytes each. */
+static void open_other(struct tls_kit *other, int records)
+{
+    *other = (struct tls_kit){.fd = -1};
+    tls_kit_open(other);
+    tls_kit_connect(other, NULL);
+    for (int i = 0; i < records; i++) {
+        tls_peer_send(&other->peer, "hello", 5);
+    }
+}
+
+static void expect_hello(struct tls_kit *other)
+{
+    char bytes[5];
+
+    assert_int_equal(recv(other->fd, bytes, sizeof(bytes), 0), sizeof(bytes));
+    assert_memory_equal(bytes, "hello", sizeof(bytes));
+}
+
+TEST(a_part_of_an_update_breaks_no_other_connection_of_the_thread, tls_kit, tls_kit_open,
+     tls_kit_close)
+{
+    struct tls_kit other;
+
+    open_other(&other, 1);
+    tls_kit_connect(tls_kit, NULL);
+    send_in_the_middle_of_an_update(tls_kit);
+    expect_hello(&other);
+    tls_kit_close(&other);
+}
+
+TEST(a_part_of_an_update_ends_no_process_that_holds_bytes_of_another, tls_kit, tls_kit_open,
+     tls_kit_close)
+{
+    struct tls_kit other;
+
+    open_other(&other, 3);
+    tls_kit_connect(tls_kit, NULL);
+    expect_hello(&other);
+    send_in_the_middle_of_an_update(tls_kit);
+    expect_hello(&other);
+    expect_hello(&other);
+    tls_kit_close(&other);
+}
+
+TEST(an_update_in_two_records_is_one_update, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct tls_forge forge;
+    char bytes[8] = "";
+
+    open_forge(tls_kit, &forge);
+    tls_forge_put(&forge, TLS_FORGE_HANDSHAKE, update_begin, sizeof(update_begin));
+    assert_true(tls_forge_send(&forge, tls_kit->far));
+    assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), -1);
+    assert_int_equal(errno, EAGAIN);
+    tls_forge_put(&forge, TLS_FORGE_HANDSHAKE, update_end, sizeof(update_end));
+    tls_forge_renew(&forge);
+    tls_forge_put(&forge, TLS_FORGE_DATA, "renewed", 7);
+    assert_true(tls_forge_send(&forge, tls_kit->far));
+    assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), 7);
+    assert_string_equal(bytes, "renewed");
+    assert_int_equal(send(tls_kit->fd, "answer", 6, MSG_NOSIGNAL), 6);
+    tls_kit_hears(tls_kit, "answer", 6);
+    tls_forge_close(&forge);
+}
