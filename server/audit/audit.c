@@ -137,17 +137,22 @@ void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
         asked->bytes_in_second = 0;
     }
     size_t before = asked->refusals.len;
-    bool is_over = asked->in_second >= AUDIT_REFUSALS_PER_S ||
-                   asked->bytes_in_second >= AUDIT_REFUSAL_BYTES_PER_S;
+    bool is_omitted = asked->in_second >= AUDIT_REFUSALS_PER_S ||
+                      asked->bytes_in_second >= AUDIT_REFUSAL_BYTES_PER_S;
 
-    if (is_over || before + AUDIT_LINE_MAX > AUDIT_REFUSALS_MAX) {
+    is_omitted = is_omitted || before + AUDIT_LINE_MAX > AUDIT_REFUSALS_MAX;
+    if (!is_omitted) {
+        audit_put_refusal(&asked->refusals, refusal, os_wall_ms());
+        is_omitted = asked->refusals.overflow || asked->refusals.len - before > AUDIT_LINE_MAX;
+    }
+    if (is_omitted) { /* Whatever a client sends, it ends no replica and makes no longer line. */
+        asked->refusals.len = before;
+        asked->refusals.overflow = false;
         asked->omitted++;
         metric_add(&audit->omitted, 1);
         return;
     }
     asked->in_second++;
-    audit_put_refusal(&asked->refusals, refusal, os_wall_ms());
-    ASSERT(!asked->refusals.overflow);
     asked->bytes_in_second += asked->refusals.len - before;
 }
 

@@ -9,6 +9,7 @@
 
 enum {
     TIME_SIZE = 96,
+    WHY_MAX = 1024, /* Bytes of the reason of a refusal. */
     MS_PER_S = 1000
 };
 
@@ -366,6 +367,11 @@ static void put_principal(struct jsonw *json, const struct op_principal *client)
     }
 }
 
+static struct slice beginning_of(struct slice text, size_t len)
+{
+    return slice_make(text.data, min_size(text.len, len));
+}
+
 void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int64_t wall_ms)
 {
     struct jsonw json;
@@ -376,7 +382,7 @@ void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int
         jsonw_kv_cstr(&json, "part", refusal->part);
     }
     if (refusal->path.len > 0) {
-        jsonw_kv_string(&json, "path", refusal->path);
+        jsonw_kv_string(&json, "path", beginning_of(refusal->path, STATE_PATH_MAX));
     }
     if (refusal->client) {
         put_principal(&json, refusal->client);
@@ -385,10 +391,11 @@ void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int
         jsonw_kv_hex(&json, "session", refusal->session);
     }
     bool has_why = refusal->why && refusal->why[0] != '\0';
+    struct slice why = slice_str(has_why ? refusal->why : err_text(refusal->err));
 
     jsonw_kv_u64(&json, "status", (uint64_t)err_http_status(refusal->err));
     jsonw_kv_cstr(&json, "error", err_name(refusal->err));
-    jsonw_kv_cstr(&json, "reason", has_why ? refusal->why : err_text(refusal->err));
+    jsonw_kv_string(&json, "reason", beginning_of(why, WHY_MAX));
     end(&json);
 }
 

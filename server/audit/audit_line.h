@@ -64,11 +64,11 @@ void audit_put_omitted(struct buf *out, uint64_t refusals, int64_t wall_ms);
 struct audit_refusal {
     const char *op;                    /* Name of the operation; NULL: unknown. */
     const char *part;                  /* The operation of a multi that was refused; or NULL. */
-    struct slice path;                 /* Empty: none. */
+    struct slice path;                 /* Empty: none. Of any length: the line has its beginning. */
     const struct op_principal *client; /* NULL: unknown. */
     uint64_t session;                  /* Public id; 0: none. */
     enum err err;
-    const char *why; /* NULL: the text of `err`. */
+    const char *why; /* NULL: the text of `err`. Of any length, as the path. */
 };
 
 void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int64_t wall_ms);

@@ -521,19 +521,56 @@ TEST(kills_lose_no_line_and_write_none_twice)
 
 /* ---- A replica that takes no writes. ---- */
 
-TEST(writes_through_a_read_only_replica_are_recorded)
+static void start_with(uint32_t index, const char *line)
 {
     FILE *file = NULL;
 
-    ensemble_kill(&ensemble, 0);
-    file = fopen(ensemble.replicas[0].config, "a");
+    ensemble_kill(&ensemble, index);
+    file = fopen(ensemble.replicas[index].config, "a");
     assert_non_null(file);
-    (void)fprintf(file, "readOnly=true\n");
+    (void)fprintf(file, "%s\n", line);
     assert_int_equal(fclose(file), 0);
-    ensemble_start(&ensemble, 0);
-    ensemble_wait_ready(&ensemble, 0);
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+}
+
+TEST(writes_through_a_read_only_replica_are_recorded)
+{
+    start_with(0, "readOnly=true");
     assert_int_equal(call(0, "PUT", "/znodes/v1/readonly?upsert=true", NULL, "x"), 403);
     json_decref(wait_line(0, "\"error\":\"NotReadOnly\"", "\"path\":\"/readonly\""));
+}
+
+/* ---- Messages of a client without an identity. ---- */
+
+/* The message is refused before it is looked at: its path is as long as a message may be. */
+TEST(a_long_message_of_a_stranger_ends_no_replica)
+{
+    enum {
+        MESSAGE_BYTES = 4 << 20
+    };
+
+    static char message[MESSAGE_BYTES + 1];
+    static const char begin[] = "{\"id\":1,\"op\":\"get\",\"path\":\"/";
+    json_t *line = NULL;
+
+    start_with(0, "requireIdentity=true");
+    memset(message, 'a', MESSAGE_BYTES);
+    memcpy(message, begin, sizeof(begin) - 1);
+    memcpy(message + MESSAGE_BYTES - 2, "\"}", 3);
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    socket_send_text(socket, message, MESSAGE_BYTES);
+    json_t *reply = socket_reply(socket, 1, SOCKET_TIMEOUT_MS);
+
+    assert_string_equal(member(json_object_get(reply, "error"), "code"), "NoAuth");
+    json_decref(reply);
+    assert_true(socket_wait_end(socket, SOCKET_TIMEOUT_MS));
+    socket_close(socket);
+    line = wait_line(0, "\"event\":\"refused\"", "\"path\":\"/aaaa");
+    assert_int_equal(strlen(member(line, "path")), 16384);
+    json_decref(line);
+    assert_int_equal(call(0, "GET", "/livez", NULL, NULL), 200);
 }
 
 /* ---- The start. ---- */

@@ -356,6 +356,30 @@ TEST(refusals_are_recorded_and_bounded, akit, akit_set_up, akit_tear_down)
                                  "\"identities\":[\"ip:::1\"],\"status\":403"));
 }
 
+/* The path of a request that is refused before it is looked at: as long as a message may be. */
+TEST(refusals_of_any_length_are_recorded, akit, akit_set_up, akit_tear_down)
+{
+    const struct op_principal client = {.address = "::1"};
+    size_t len = 4 << 20;
+    char *path = mem_alloc(len);
+    const struct audit_refusal refusal = {
+        .op = "get", .path = slice_make(path, len), .client = &client, .err = ERR_NO_AUTH};
+
+    memset(path, 1, len);
+    akit_run(akit);
+    for (int i = 0; i < 10; i++) {
+        audit_refused(akit->audit, &refusal);
+    }
+    AKIT_WAIT(strstr(akit_text(akit), "\"event\":\"omitted\"") != NULL);
+    struct audit_figures figures = akit_figures(akit);
+    const char *text = akit_text(akit);
+    size_t lines = akit_count(text, "{\"event\":\"refused\"");
+
+    assert_true(lines > 0);
+    assert_int_equal(lines + figures.omitted, 10);
+    mem_free(path);
+}
+
 /* ---- Large transactions. ---- */
 
 TEST(a_large_transaction_has_several_lines, akit, akit_set_up, akit_tear_down)

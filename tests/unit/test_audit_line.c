@@ -220,6 +220,44 @@ TEST(a_refusal_has_no_hash, lines, set_up, tear_down)
     principal_release(&client);
 }
 
+/* A refused request was not looked at: its path, and the reason, may have any length. */
+TEST(refusals_are_bounded, lines, set_up, tear_down)
+{
+    struct op_principal client = {.address = "10.0.0.7"};
+    struct audit_refusal refusal = {.op = "get", .client = &client, .err = ERR_NO_AUTH};
+    static char path[4 << 20];
+    static char why[1 << 20];
+    char credential[AUTH_CREDENTIAL_MAX + 1];
+
+    memset(path, 1, sizeof(path));
+    memset(why, '"', sizeof(why) - 1);
+    memset(credential, 1, sizeof(credential) - 1);
+    credential[sizeof(credential) - 1] = '\0';
+    for (int i = 0; i < AUTH_IDS_MAX; i++) {
+        struct auth *more = NULL;
+
+        credential[0] = (char)('a' + i);
+        credential[600] = ':';
+        assert_int_equal(
+            auth_add(client.auth, slice_str("digest"), slice_str(credential), "", &more), ERR_OK);
+        principal_release(&client);
+        client.auth = more;
+    }
+    atomic_store(&client.auth->right, 0xffff);
+    refusal.path = slice_make(path, sizeof(path));
+    refusal.why = why;
+    audit_put_refusal(&lines->out, &refusal, 1000);
+    assert_false(lines->out.overflow);
+    assert_true(lines->out.len <= AUDIT_LINE_MAX);
+    json_t *json = json_loads(buf_cstr(&lines->out), JSON_REJECT_DUPLICATES, NULL);
+
+    assert_non_null(json);
+    assert_int_equal(json_string_length(json_object_get(json, "path")), STATE_PATH_MAX);
+    assert_int_equal(json_array_size(json_object_get(json, "identities")), AUTH_IDS_MAX + 1);
+    json_decref(json);
+    principal_release(&client);
+}
+
 TEST(other_lines, lines, set_up, tear_down)
 {
     struct audit_open open = {
