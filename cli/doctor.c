@@ -183,7 +183,6 @@ static void look_at_unsent(struct look *look, const json_t *replica)
 static void look_at_certificate(struct look *look, const json_t *replica)
 {
     double left_s = figure(replica, "zabra_tls_certificate_expires_seconds");
-    double errors = figure(replica, "zabra_tls_reload_errors_total");
 
     if (left_s < 0) {
         doctor_find(look, CERT_EXPIRED, replica, "a certificate has expired %.0f hours ago",
@@ -192,9 +191,10 @@ static void look_at_certificate(struct look *look, const json_t *replica)
         doctor_find(look, CERT_EXPIRES, replica, "a certificate expires in %.1f days",
                     left_s / HOUR_S / DAY_HOURS);
     }
-    if (errors > 0) {
+    if (figure(replica, "zabra_tls_reload_failed") > 0) {
         doctor_find(look, CERT_RELOAD, replica,
-                    "the replica could not load its certificates again (%.0f times)", errors);
+                    "the replica could not load its certificates again (%.0f times)",
+                    figure(replica, "zabra_tls_reload_errors_total"));
     }
 }
 

@@ -202,7 +202,7 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                      "The replica has continued with the certificates from before, which may "
                      "expire.",
                      "See the log of the replica for the reason, and examine the files with "
-                     "'zabra cert check'. A restart resets this count."},
+                     "'zabra cert check'. The replica loads good files within seconds."},
 };
 
 static void name(const struct look *look, const json_t *about, char subject[SUBJECT_MAX])

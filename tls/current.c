@@ -3,34 +3,27 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os_changes.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
-    FILES_MAX = 2 * TLS_CHAINS_MAX + 2, /* Certificates, keys, CAs, revocation lists. */
+    LISTED_MAX = 2 * TLS_CHAINS_MAX, /* Certificates and keys. */
     SECOND_MS = 1000
-};
-
-/* What a file looked like at the last attempt to load it; zeroed: it was not there. */
-struct mark {
-    uint64_t device;
-    uint64_t inode;
-    int64_t size;
-    int64_t changed_ns;
 };
 
 struct tls_current {
     pthread_mutex_t mutex; /* Guards `context`. */
     struct tls_context *context;
-    pthread_mutex_t reload_mutex; /* Guards the marks; one reload at a time. */
+    pthread_mutex_t reload_mutex; /* Guards `changes` and `reason`; one reload at a time. */
     struct tls_setup setup;
-    char paths[FILES_MAX][TLS_PATH_MAX];
+    char paths[LISTED_MAX][TLS_PATH_MAX];
     uint32_t path_count;
-    struct mark marks[FILES_MAX];
+    struct os_changes changes;
+    struct tls_fault reason; /* Of the last failure that a look has logged; "": none. */
     struct tls_tickets tickets;
     struct tls_metrics metrics;
 };
@@ -42,54 +35,26 @@ static void add_list(struct tls_current *current, const char *list)
     char(*paths)[TLS_PATH_MAX] = &current->paths[current->path_count];
     uint32_t count = tls_split_paths(list, paths);
 
-    current->path_count += count <= TLS_CHAINS_MAX ? count : 0; /* Else loading fails. */
+    if (count > TLS_CHAINS_MAX) {
+        return; /* Loading fails. */
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        os_changes_add(&current->changes, paths[i]);
+    }
+    current->path_count += count;
 }
 
 static void list_files(struct tls_current *current)
 {
     const struct tls_setup *setup = &current->setup;
 
+    _Static_assert(LISTED_MAX + 2 <= OS_CHANGES_MAX, "room for the CAs and the revocation lists");
     add_list(current, setup->cert_files);
     add_list(current, setup->key_files);
     if (setup->clients != TLS_CLIENTS_OFF) {
-        add_list(current, setup->ca_file);
-        add_list(current, setup->crl_file);
+        os_changes_add(&current->changes, setup->ca_file);
+        os_changes_add(&current->changes, setup->crl_file);
     }
-}
-
-static struct mark look_at(const char *path)
-{
-    struct stat about;
-
-    if (stat(path, &about)) {
-        return (struct mark){.size = 0};
-    }
-    return (struct mark){.device = about.st_dev,
-                         .inode = about.st_ino,
-                         .size = about.st_size,
-                         .changed_ns =
-                             (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec};
-}
-
-static bool same(const struct mark *a, const struct mark *b)
-{
-    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           a->changed_ns == b->changed_ns;
-}
-
-/* Notes what the files look like now; true: one has changed. Called before they are read, so that a
- * change during the reading is found by the next look. */
-static bool note_marks(struct tls_current *current)
-{
-    bool changed = false;
-
-    for (uint32_t i = 0; i < current->path_count; i++) {
-        struct mark mark = look_at(current->paths[i]);
-
-        changed = changed || !same(&mark, &current->marks[i]);
-        current->marks[i] = mark;
-    }
-    return changed;
 }
 
 /* ---- Life ---- */
@@ -104,7 +69,7 @@ enum err tls_current_open(const struct tls_setup *setup, struct tls_current **re
     mutex_init(&current->reload_mutex);
     tls_tickets_init(&current->tickets, os_now_ms());
     list_files(current);
-    (void)note_marks(current);
+    os_changes_begin(&current->changes);
     current->context = tls_context_new(setup, &current->tickets, ret_fault);
     if (!current->context) {
         tls_current_close(current);
@@ -134,23 +99,28 @@ struct tls_context *tls_current_get(struct tls_current *current)
 
 /* ---- Reload ---- */
 
+/* Under reload_mutex. */
 static bool reload(struct tls_current *current, struct tls_fault *fault)
 {
-    struct tls_context *fresh = tls_context_new(&current->setup, &current->tickets, fault);
+    struct tls_metrics *metrics = &current->metrics;
+    struct tls_context *fresh = NULL;
     struct tls_context *old = NULL;
 
-    metric_add(&current->metrics.reloads, 1);
+    os_changes_begin(&current->changes);
+    fresh = tls_context_new(&current->setup, &current->tickets, fault);
+    os_changes_end(&current->changes, fresh != NULL, os_now_ms());
+    metric_add(&metrics->reloads, 1);
+    metric_add(&metrics->reload_errors, fresh ? 0 : 1);
+    metric_set(&metrics->reload_failed, fresh ? 0 : 1);
     if (!fresh) {
-        metric_add(&current->metrics.reload_errors, 1);
-        log_error("tls", "reload failed, the old certificates stay in use: {reason}%s",
-                  fault->text);
         return false;
     }
-    pthread_mutex_lock(&current->mutex);
+    mutex_lock(&current->mutex);
     old = current->context;
     current->context = fresh;
-    pthread_mutex_unlock(&current->mutex);
+    mutex_unlock(&current->mutex);
     tls_context_unref(old);
+    current->reason.text[0] = '\0';
     log_info("tls", "certificates reloaded; new connections use them");
     return true;
 }
@@ -158,17 +128,24 @@ static bool reload(struct tls_current *current, struct tls_fault *fault)
 bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault)
 {
     MUTEX_HOLD(&current->reload_mutex);
-    (void)note_marks(current);
     return reload(current, ret_fault);
 }
 
-void tls_current_look(struct tls_current *current)
+void tls_current_look(struct tls_current *current, uint64_t now_ms)
 {
     struct tls_fault fault;
 
     MUTEX_HOLD(&current->reload_mutex);
-    if (note_marks(current)) {
-        (void)reload(current, &fault);
+
+    enum os_due due = os_changes_look(&current->changes, now_ms);
+
+    if (due == OS_NOT_DUE || reload(current, &fault)) {
+        return;
+    }
+    /* An attempt that is repeated only says what is new. */
+    if (due == OS_CHANGED || strcmp(fault.text, current->reason.text) != 0) {
+        log_error("tls", "reload failed, the old certificates stay in use: {reason}%s", fault.text);
+        current->reason = fault;
     }
 }
 
@@ -226,6 +203,10 @@ void tls_write_metrics(struct tls_current *current, struct buf *out)
     metric_put_counter(out, "zabra_tls_reload_errors_total",
                        "Attempts that failed: the old certificates stayed in use.",
                        metric_get(&metrics->reload_errors));
+    metric_put_gauge(out, "zabra_tls_reload_failed",
+                     "1 while the last reload has failed: the replica would not start with these "
+                     "files.",
+                     metric_get(&metrics->reload_failed));
     metric_head(out, "zabra_tls_certificate_expires_seconds", "gauge",
                 "Time until the first certificate of this replica expires; below 0: it has "
                 "expired; 0: TLS is off.");

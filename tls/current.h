@@ -2,9 +2,9 @@
  * current.h - the context of new connections, its reload, and what is counted.
  *
  * The files are read again at tls_current_reload, and by tls_current_look when one of them has
- * another time, size or inode. The new context takes the place of the old one only when
- * certificate, key, dates, CAs and revocation lists are all good; else the old one stays, and the
- * failure is logged and counted. Any thread.
+ * changed or the last attempt has failed (base/os_changes.h). The new context takes the place of
+ * the old one only when certificate, key, dates, CAs and revocation lists are all good; else the
+ * old one stays, and the failure is counted. Any thread; these two may wait for a file system.
  */
 #ifndef TLS_CURRENT_H
 #define TLS_CURRENT_H
@@ -29,7 +29,8 @@ struct tls_metrics {
     struct metric_counter running; /* Handshakes in progress, now. */
     struct metric_counter reloads;
     struct metric_counter reload_errors;
-    struct metric_histogram duration; /* From the first byte to the end of the handshake. */
+    struct metric_counter reload_failed; /* 1 while the last reload has failed, else 0. */
+    struct metric_histogram duration;    /* From the first byte to the end of the handshake. */
 };
 
 /* Loads all files. ERR_CONFIG, with a sentence: one is not usable. `setup` is copied, its texts
@@ -41,11 +42,11 @@ void tls_current_close(struct tls_current *current); /* Accepts NULL. */
 /* The context of a new connection; the caller gives it back by tls_context_unref. */
 struct tls_context *tls_current_get(struct tls_current *current);
 
-/* Reads the files again. False, with a sentence, logged and counted: the old context stays. */
+/* Reads the files again. False, with a sentence for the caller to report: the old context stays. */
 bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault);
 
-/* Reloads when a file has changed since the last attempt. Call it about every TLS_LOOK_MS. */
-void tls_current_look(struct tls_current *current);
+/* Reloads when that is due, and logs a failure. Call it about every TLS_LOOK_MS. */
+void tls_current_look(struct tls_current *current, uint64_t now_ms);
 
 struct tls_metrics *tls_current_metrics(struct tls_current *current);
 

@@ -184,7 +184,7 @@ static void look_at_clock(struct tls_shaker *shaker, uint64_t now_ms)
     }
     if (now_ms >= shaker->look_at_ms) {
         shaker->look_at_ms = now_ms + TLS_LOOK_MS;
-        tls_current_look(shaker->current);
+        tls_current_look(shaker->current, now_ms);
     }
 }
 

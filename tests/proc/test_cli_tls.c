@@ -214,5 +214,9 @@ TEST(the_doctor_sees_a_certificate_that_ends_and_a_failed_reload)
     shell_expect("eval \"$LIB\"; await 'zabra doctor --endpoints $ONE | grep -q "
                  "certificate-reload'; zabra doctor --endpoints $ONE",
                  1, "could not load its certificates again (");
+    add_ending("ending", 100);
+    shell_expect("eval \"$LIB\"; await 'zabra doctor --endpoints $ONE'; zabra doctor --endpoints "
+                 "$ONE",
+                 0, "no problem found");
     ensemble_close(&one);
 }

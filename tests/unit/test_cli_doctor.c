@@ -145,7 +145,8 @@ TEST(each_fault_of_tls_is_named)
          "certificate-expires "},
         {"'zabra_sessions':79", "'zabra_tls_certificate_expires_seconds':-0.5",
          "certificate-expired "},
-        {"'zabra_sessions':79", "'zabra_tls_reload_errors_total':1", "certificate-reload "},
+        {"'zabra_sessions':79", "'zabra_tls_reload_failed':1", "certificate-reload "},
+        {"'zabra_sessions':79", "'zabra_tls_reload_errors_total':1", ""},
         {"'http':200,'clock_ms':5000,'asked_ms':5300", "'error':'expired','tls':true,'x':1",
          "tls "},
     };

@@ -1,5 +1,6 @@
 /* Contexts: what clients are refused for, choice among certificates, tickets, files, reload. */
 #include "base/log.h"
+#include "base/os_changes.h"
 #include "tests/unit/tls_kit.h"
 
 #include <stdio.h>
@@ -451,6 +452,18 @@ static uint64_t errors(const struct tls_kit *kit)
     return metric_get(&tls_current_metrics(kit->current)->reload_errors);
 }
 
+static uint64_t failed(const struct tls_kit *kit)
+{
+    return metric_get(&tls_current_metrics(kit->current)->reload_failed);
+}
+
+/* A change counts when two looks see the same. */
+static void look_twice(struct tls_kit *kit)
+{
+    tls_current_look(kit->current, os_now_ms());
+    tls_current_look(kit->current, os_now_ms());
+}
+
 TEST(a_reload_changes_new_connections_only, tls_kit, tls_kit_open, tls_kit_close)
 {
     struct tls_kit old = *tls_kit;
@@ -461,7 +474,7 @@ TEST(a_reload_changes_new_connections_only, tls_kit, tls_kit_open, tls_kit_close
     old.current = tls_kit->current;
     tls_kit_connect(&old, NULL);
     replace_server(tls_kit, "second");
-    tls_current_look(tls_kit->current);
+    look_twice(tls_kit);
     tls_kit_connect(tls_kit, NULL);
     assert_string_equal(subject_of_server(tls_kit, text), "CN=second");
     assert_string_equal(subject_of_server(&old, text), "CN=server");
@@ -482,17 +495,55 @@ TEST(a_broken_file_leaves_the_old_certificate_in_use, tls_kit, tls_kit_open, tls
     assert_false(tls_current_reload(tls_kit->current, &fault));
     assert_non_null(strstr(fault.text, "server.key holds no private key"));
     assert_int_equal(errors(tls_kit), 1);
-    /* A look tries again only when a file has changed. */
-    tls_current_look(tls_kit->current);
+    assert_int_equal(failed(tls_kit), 1);
+    /* A look tries again only when a file has changed, or after a while. */
+    look_twice(tls_kit);
     assert_int_equal(errors(tls_kit), 1);
+    tls_current_look(tls_kit->current, os_now_ms() + OS_CHANGES_RETRY_MS + 1000);
+    assert_int_equal(errors(tls_kit), 2);
     tls_kit_connect(tls_kit, NULL);
     assert_string_equal(subject_of_server(tls_kit, text), "CN=server");
     tls_kit_hang_up(tls_kit);
     replace_server(tls_kit, "third");
-    tls_current_look(tls_kit->current);
-    assert_int_equal(errors(tls_kit), 1);
+    look_twice(tls_kit);
+    assert_int_equal(errors(tls_kit), 2);
+    assert_int_equal(failed(tls_kit), 0);
     tls_kit_connect(tls_kit, NULL);
     assert_string_equal(subject_of_server(tls_kit, text), "CN=third");
+}
+
+/* The key comes a while after its certificate: no attempt fails in between. */
+TEST(a_renewal_in_two_steps_is_no_failure, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct cert_kit_spec spec = {.kind = ISSUE_SERVER, .common = "new", .names = CERT_KIT_LOCAL};
+    struct issue_pair pair;
+    char text[TLS_IDENTITY_MAX];
+
+    tls_kit_start(tls_kit);
+    cert_kit_make(&spec, &tls_kit->certs.ca, &pair);
+    cert_kit_write(&tls_kit->certs, "server.pem", buf_slice(&pair.cert));
+    tls_current_look(tls_kit->current, os_now_ms());
+    cert_kit_write(&tls_kit->certs, "server.key", buf_slice(&pair.key));
+    look_twice(tls_kit);
+    issue_release(&pair);
+    assert_int_equal(errors(tls_kit), 0);
+    tls_kit_connect(tls_kit, NULL);
+    assert_string_equal(subject_of_server(tls_kit, text), "CN=new");
+}
+
+/* The log advises chmod 600, which changes neither size nor date of the bytes. */
+TEST(a_corrected_mode_is_seen, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct tls_fault fault;
+
+    tls_kit_start(tls_kit);
+    assert_int_equal(chmod(tls_kit->key_files, 0644), 0);
+    assert_false(tls_current_reload(tls_kit->current, &fault));
+    assert_non_null(strstr(fault.text, "run chmod 600 on it"));
+    assert_int_equal(failed(tls_kit), 1);
+    assert_int_equal(chmod(tls_kit->key_files, 0600), 0);
+    look_twice(tls_kit);
+    assert_int_equal(failed(tls_kit), 0);
 }
 
 TEST(metrics_are_written_with_and_without_tls, tls_kit, tls_kit_open, tls_kit_close)
