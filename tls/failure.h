@@ -29,6 +29,7 @@
     X(TIMEOUT, "timeout", "the handshake was not complete within headTimeout")                   \
     X(EVICTED, "evicted",                                                                        \
       "maxHandshakes handshakes were running, so this incomplete one was ended")                 \
+    X(FLOOD, "flood", "the client sent many records that carry almost no data, or key updates")  \
     X(BROKEN, "broken", "a record is damaged or breaks the protocol")
 
 enum tls_failure {

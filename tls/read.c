@@ -27,9 +27,7 @@ static bool note_end(struct tls_socket *socket, int result)
     char detail[TLS_DETAIL_MAX];
     int error = SSL_get_error(socket->ssl, result);
 
-    if (socket->renegotiates) {
-        tls_read_break(socket, TLS_RENEGOTIATION);
-    } else if (socket->error || socket->write_error) {
+    if (socket->error || socket->write_error) {
         tls_read_break(socket, TLS_NONE); /* An error of the connection, not of TLS. */
     } else if (error == SSL_ERROR_WANT_READ) {
         return false;
@@ -69,10 +67,12 @@ static size_t decrypt(struct tls_socket *socket, uint8_t *to, size_t len)
         size_t got = 0;
         int result = SSL_read_ex(socket->ssl, to + done, len - done, &got);
 
-        if (socket->renegotiates) {
-            tls_read_break(socket, TLS_RENEGOTIATION);
+        if (socket->fault != TLS_NONE) {
+            tls_read_break(socket, socket->fault);
+            ERR_clear_error();
         } else if (result == 1) {
             done += got;
+            tls_wire_delivered(socket, got);
         } else if (!note_end(socket, result) && !look_again(socket, done)) {
             break;
         }

@@ -3,6 +3,8 @@
 #include "tls/socket_int.h"
 #include "tls/system.h"
 
+#include "base/os_clock.h"
+
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,7 +26,34 @@ static void on_alert(const SSL *ssl, int where, int value)
 
     if ((where & SSL_CB_WRITE_ALERT) == SSL_CB_WRITE_ALERT &&
         (value & UINT8_MAX) == SSL_AD_NO_RENEGOTIATION) {
-        socket->renegotiates = true;
+        socket->fault = TLS_RENEGOTIATION;
+    }
+}
+
+/* A key update costs the server some microseconds, and a client can send fifty in one packet. */
+static void on_update(struct tls_socket *socket)
+{
+    uint64_t now_ms = os_now_ms();
+    uint64_t past = (now_ms - socket->updates_ms) / TLS_UPDATE_MS;
+
+    if (past > 0) {
+        socket->updates -= (uint32_t)min_u64(socket->updates, past);
+        socket->updates_ms = now_ms;
+    }
+    socket->updates++;
+    if (socket->updates > TLS_UPDATES_MAX) {
+        socket->fault = TLS_FLOOD;
+    }
+}
+
+// NOLINTNEXTLINE(readability-function-size): OpenSSL sets the parameters.
+static void on_message(int is_sent, int version UNUSED, int type, const void *message, size_t len,
+                       SSL *ssl, void *arg UNUSED)
+{
+    const uint8_t *bytes = message;
+
+    if (!is_sent && type == SSL3_RT_HANDSHAKE && len > 0 && bytes[0] == SSL3_MT_KEY_UPDATE) {
+        on_update(SSL_get_app_data(ssl));
     }
 }
 
@@ -46,6 +75,8 @@ struct tls_socket *tls_socket_wrap(struct ssl_st *take_ssl, int fd)
     SSL_set_bio(socket->ssl, bio, bio);
     ASSERT(SSL_set_app_data(socket->ssl, socket) == 1);
     SSL_set_info_callback(socket->ssl, on_alert);
+    SSL_set_msg_callback(socket->ssl, on_message);
+    socket->credit = TLS_CREDIT_MAX;
     return socket;
 }
 
@@ -119,7 +150,9 @@ static enum tls_step step(struct tls_socket *socket, enum tls_failure *failure,
         return socket->rest.len > 0 ? TLS_STEP_WRITE : TLS_STEP_READ;
     }
     *failure = tls_failure_take(socket->ssl, detail);
-    if (socket->closed || socket->error || socket->write_error) {
+    if (socket->fault != TLS_NONE) {
+        *failure = socket->fault;
+    } else if (socket->closed || socket->error || socket->write_error) {
         *failure = *failure == TLS_BROKEN ? TLS_TRUNCATED : *failure;
     }
     socket->finished = true;

@@ -36,6 +36,10 @@
  * damaged record or a renegotiation is ECONNRESET, and nothing more is read or written. So is a
  * write after only a part of a message of the handshake has arrived.
  *
+ * Floods. The work of a call is bounded by the data that it delivers: OpenSSL returns from a read
+ * only with data, so a client that sends other records without an end would keep the thread. Such a
+ * client, or one that changes its keys again and again, is ended with TLS_FLOOD.
+ *
  * Any thread may call, one mutex for each socket; but a descriptor that is being closed has one
  * owner, as always.
  */
@@ -55,7 +59,11 @@ enum {
     TLS_FDS_MAX = 1 << 21,         /* Larger descriptors cannot be attached. */
     TLS_RECORD_MAX = 16384,        /* Bytes of a record before sealing. */
     TLS_PEEK_MAX = (64 << 10) + 1, /* Bytes that a peek decrypts and keeps, at most. */
-    TLS_REST_MAX = 24 << 10        /* Sealed bytes that the kernel has not taken, at most. */
+    TLS_REST_MAX = 24 << 10,       /* Sealed bytes that the kernel has not taken, at most. */
+    TLS_CREDIT_MAX = 128 << 10,    /* Sealed bytes without data, at most; the handshake included. */
+    TLS_CREDIT_PER_BYTE = 32,      /* So many more for each byte of data. */
+    TLS_UPDATES_MAX = 32,          /* Key updates of the client at once, at most; */
+    TLS_UPDATE_MS = 1000           /* one more for each such time. */
 };
 
 struct tls_socket;

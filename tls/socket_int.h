@@ -31,8 +31,11 @@ struct tls_socket {
     int write_error;             /* Of the kernel when it writes. */
     struct tls_socket_peer peer; /* `broke` NULL: nothing to call. */
     bool resumed;
-    bool finished;     /* close_notify was sent, or must not be sent any more. */
-    bool renegotiates; /* The client has asked for a renegotiation. */
+    bool finished;          /* close_notify was sent, or must not be sent any more. */
+    enum tls_failure fault; /* What the client has done that OpenSSL itself permits. */
+    uint32_t credit;        /* Sealed bytes that may still come without data. */
+    uint32_t updates;       /* Key updates of the client, less those that are long past. */
+    uint64_t updates_ms;    /* When `updates` last changed. */
     bool reading;     /* OpenSSL may take bytes from the kernel: between tls_wire_begin and _end. */
     bool drained;     /* A read of this call was short: the kernel has no more now. */
     bool empty;       /* The kernel has said so itself. */
@@ -57,6 +60,9 @@ const BIO_METHOD *tls_wire_method(void);
  * the handshake: outside of these two calls it gets none, because they would be left over. */
 void tls_wire_begin(struct tls_socket *socket);
 void tls_wire_end(struct tls_socket *socket);
+
+/* Notes that OpenSSL has delivered `len` bytes of data. */
+void tls_wire_delivered(struct tls_socket *socket, size_t len);
 
 /* Sends the kept rest; true: nothing is left of it. False with write_error 0: the kernel is full.
  */

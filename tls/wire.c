@@ -53,6 +53,13 @@ void tls_wire_end(struct tls_socket *socket)
     scratch.len = 0;
 }
 
+void tls_wire_delivered(struct tls_socket *socket, size_t len)
+{
+    size_t more = min_size(len, TLS_CREDIT_MAX) * TLS_CREDIT_PER_BYTE;
+
+    socket->credit = (uint32_t)min_size(socket->credit + more, TLS_CREDIT_MAX);
+}
+
 static int take_sealed(struct tls_socket *socket, char *to, size_t len)
 {
     size_t given = min_size(len, socket->sealed_len - socket->sealed_at);
@@ -96,28 +103,34 @@ static bool fill_scratch(struct tls_socket *socket)
     return got > 0;
 }
 
+/* Gives OpenSSL up to `len` bytes; 0: there are none now. */
+static int take(struct tls_socket *socket, char *to, size_t len)
+{
+    if (socket->sealed) {
+        return take_sealed(socket, to, len);
+    }
+    if (scratch.at < scratch.len || fill_scratch(socket)) {
+        return take_scratch(to, len);
+    }
+    return 0;
+}
+
 static int on_bio_read(BIO *bio, char *to, int len)
 {
     struct tls_socket *socket = BIO_get_data(bio);
+    bool may_read = socket->reading && socket->fault == TLS_NONE;
+    int taken = may_read && len > 0 ? take(socket, to, (size_t)len) : 0;
 
     BIO_clear_retry_flags(bio);
-    if (len <= 0) {
+    if (taken > 0) {
+        socket->credit -= min_u32(socket->credit, (uint32_t)taken);
+        socket->fault = socket->credit == 0 ? TLS_FLOOD : TLS_NONE;
+        return taken;
+    }
+    if (len <= 0 || socket->closed) {
         return 0;
     }
-    if (!socket->reading) {
-        BIO_set_retry_read(bio);
-        return -1;
-    }
-    if (socket->sealed) {
-        return take_sealed(socket, to, (size_t)len);
-    }
-    if (scratch.at < scratch.len || fill_scratch(socket)) {
-        return take_scratch(to, (size_t)len);
-    }
-    if (socket->closed) {
-        return 0;
-    }
-    if (!socket->error) {
+    if (!socket->error && socket->fault == TLS_NONE) {
         BIO_set_retry_read(bio);
     }
     return -1;

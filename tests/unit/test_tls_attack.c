@@ -104,3 +104,103 @@ TEST(an_update_in_two_records_is_one_update, tls_kit, tls_kit_open, tls_kit_clos
     tls_kit_hears(tls_kit, "answer", 6);
     tls_forge_close(&forge);
 }
+
+/* ---- Floods ---- */
+
+/* Reads until there is nothing more or the connection is broken; returns the number of bytes. */
+static size_t read_all(struct tls_kit *kit)
+{
+    char bytes[4096];
+    size_t done = 0;
+    ssize_t got = 1;
+
+    while (got > 0) {
+        got = recv(kit->fd, bytes, sizeof(bytes), 0);
+        done += got > 0 ? (size_t)got : 0;
+    }
+    assert_int_equal(got, -1);
+    return done;
+}
+
+static void expect_flood(struct tls_kit *kit)
+{
+    assert_int_equal(errno, ECONNRESET);
+    assert_int_equal(kit->broken, TLS_FLOOD);
+    assert_int_equal(send(kit->fd, "x", 1, MSG_NOSIGNAL), -1);
+    assert_int_equal(errno, ECONNRESET);
+}
+
+TEST(some_updates_at_once_are_accepted, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct tls_forge forge;
+
+    open_forge(tls_kit, &forge);
+    for (int i = 0; i < TLS_UPDATES_MAX; i++) {
+        tls_forge_update(&forge, i % 2 == 0);
+    }
+    tls_forge_put(&forge, TLS_FORGE_DATA, "data", 4);
+    assert_true(tls_forge_send(&forge, tls_kit->far));
+    assert_int_equal(read_all(tls_kit), 4);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(send(tls_kit->fd, "answer", 6, MSG_NOSIGNAL), 6);
+    tls_kit_hears(tls_kit, "answer", 6);
+    tls_forge_close(&forge);
+}
+
+TEST(a_flood_of_updates_ends_the_connection, tls_kit, tls_kit_open, tls_kit_close)
+{
+    for (int every = 0; every < 2; every++) { /* With data between them as well. */
+        struct tls_forge forge;
+
+        open_forge(tls_kit, &forge);
+        for (int i = 0; i < 2 * TLS_UPDATES_MAX; i++) {
+            tls_forge_update(&forge, false);
+            if (every) {
+                tls_forge_put(&forge, TLS_FORGE_DATA, "data", 4);
+            }
+        }
+        assert_true(tls_forge_send(&forge, tls_kit->far));
+        assert_true(read_all(tls_kit) <= TLS_UPDATES_MAX * strlen("data"));
+        expect_flood(tls_kit);
+        tls_forge_close(&forge);
+        tls_kit_hang_up(tls_kit);
+    }
+}
+
+/* OpenSSL ends the connection at the 33rd record without data in a row, so one byte is between. */
+TEST(records_almost_without_data_end_the_connection, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct tls_forge forge;
+    uint32_t sent = 0;
+    size_t got = 0;
+
+    open_forge(tls_kit, &forge);
+    for (errno = EAGAIN; errno == EAGAIN; got += read_all(tls_kit)) {
+        assert_true(sent < 4 * TLS_CREDIT_MAX);
+        for (int i = 0; i < 32; i++) {
+            tls_forge_put(&forge, TLS_FORGE_DATA, "", 0);
+        }
+        tls_forge_put(&forge, TLS_FORGE_DATA, "x", 1);
+        sent += (uint32_t)forge.out.len;
+        assert_true(tls_forge_send(&forge, tls_kit->far));
+    }
+    assert_true(got < TLS_CREDIT_MAX / 100);
+    expect_flood(tls_kit);
+    tls_forge_close(&forge);
+}
+
+TEST(small_records_are_no_flood, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct tls_forge forge;
+
+    open_forge(tls_kit, &forge);
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 300; i++) {
+            tls_forge_put(&forge, TLS_FORGE_DATA, "x", 1);
+        }
+        assert_true(tls_forge_send(&forge, tls_kit->far));
+        assert_int_equal(read_all(tls_kit), 300);
+        assert_int_equal(errno, EAGAIN);
+    }
+    tls_forge_close(&forge);
+}
