@@ -22,6 +22,7 @@ struct pending {
     struct tls_shake shake;
     bool lingering;    /* The connection is answered; the client has to close it. */
     bool counted;      /* The connection counts in the caps. */
+    bool is_proxy;     /* The peer is one of trustedProxies. */
     enum http_cap cap; /* HTTP_CAP_OK, or the cap that was reached: then the connection has a seat
                           (seats.h) until its head shows whether it asks for a probe. */
     struct seats_entry seat;

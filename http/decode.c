@@ -10,13 +10,13 @@ enum {
 /* ---- Where the request comes from ---- */
 
 /* Applies what a trusted proxy says about its client. The certificate of the connection is that of
- * the peer: it proves nothing about the client of a proxy. */
+ * the peer: it proves nothing about the client of a proxy, also when the proxy does not name it. */
 static void take_forwarded(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct http_forwarded by;
     struct http_refusal refusal =
-        http_forwarded_take(conn->http->limits, conn->peer, &request->head, &by);
+        http_forwarded_take(conn->http->limits, conn->is_proxy, &request->head, &by);
 
     request->host = by.host.data ? by.host : request->head.host;
     request->has_scheme = by.has_scheme;
@@ -24,12 +24,13 @@ static void take_forwarded(struct http_conn *conn)
     conn->principal.https = http_is_https(conn);
     if (refusal.err != ERR_OK) {
         http_refuse(conn, refusal.err, "%s", refusal.detail);
-    } else if (by.client[0] != '\0') {
+        return;
+    }
+    if (by.client[0] != '\0') {
         memcpy(conn->principal.address, by.client, sizeof(by.client));
         conn->client_key = http_client_key(by.client);
-    } else {
-        conn->principal.auth = auth_ref(conn->certificate);
     }
+    conn->principal.auth = by.is_present ? NULL : auth_ref(conn->certificate);
 }
 
 /* ---- Where the request goes ---- */

@@ -23,7 +23,7 @@ static const char contradiction[] =
 
 /* One element: a client of a proxy, and what the proxy says about its request. */
 struct element {
-    struct slice client; /* Without quotes and escapes; `data` NULL: not given. */
+    struct slice client; /* Without quotes; `data` NULL: not given. */
     struct slice proto;
     struct slice host;
 };
@@ -31,8 +31,6 @@ struct element {
 struct elements {
     struct element items[HTTP_FORWARDED_ELEMENTS];
     uint32_t count;
-    /* Where values with escapes are written; each of them is shorter than in the header. */
-    char memory[HTTP_FORWARDED_ELEMENTS * 4];
 };
 
 bool http_proxies_have(const struct http_proxies *proxies, const struct address *address)
@@ -440,7 +438,9 @@ const char *http_forwarded_read(const struct http_forwarded_head *head,
     struct slice proto = last_of(&head->proto);
     struct slice host = last_of(&head->host);
 
-    *ret_forwarded = (struct http_forwarded){.has_scheme = false};
+    *ret_forwarded = (struct http_forwarded){
+        .is_present = head->forwarded.count > 0 || head->for_lines.count > 0 ||
+                      head->proto.count > 0 || head->host.count > 0};
     fault = read_forwarded(head, proxies, ret_forwarded);
     if (!fault) {
         fault = read_for(head, proxies, ret_forwarded);

@@ -41,6 +41,7 @@ struct http_forwarded {
     /* The client's address; or, if its proxy hides it, the identifier that it gives instead
      * ("unknown", "_abc"), which matches no ACL of the scheme ip. "": the headers name none. */
     char client[ADDRESS_TEXT_MAX];
+    bool is_present; /* The proxy has sent at least one of the headers, also with an empty value. */
     bool has_scheme;
     bool is_https;
     struct slice host; /* Of the request as the client sent it; `data` NULL: not given. */

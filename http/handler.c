@@ -40,7 +40,7 @@ static void read_head(struct http_conn *conn, const char *method)
         request->is_head = true;
         request->method = slice_str("GET");
     }
-    if (http_is_proxy(conn->http->limits, conn->peer)) {
+    if (conn->is_proxy) {
         forwarded = (struct http_forwarded_head){.host = {.count = 0}};
         request->head.forwarded = &forwarded;
     }

@@ -80,14 +80,14 @@ bool http_is_proxy(const struct config_clients *limits, const char *peer)
            http_proxies_have(&proxies, &address);
 }
 
-struct http_refusal http_forwarded_take(const struct config_clients *limits, const char *peer,
+struct http_refusal http_forwarded_take(const struct config_clients *limits, bool is_proxy,
                                         const struct http_head *head, struct http_forwarded *ret_by)
 {
     const struct http_proxies proxies = {limits->proxies, limits->proxy_count};
     const char *fault = NULL;
 
     *ret_by = (struct http_forwarded){.has_scheme = false};
-    if (head->forwarded && http_is_proxy(limits, peer)) {
+    if (head->forwarded && is_proxy) {
         fault = http_forwarded_read(head->forwarded, &proxies, ret_by);
     }
     return http_refusal_make(fault ? ERR_BAD_ARGUMENTS : ERR_OK, fault);

@@ -525,8 +525,9 @@ void http_probe_stop(struct http_probe *probe); /* Accepts NULL. */
 
 bool http_probe_asks(const struct http_line *line); /* Whether the request is a probe. */
 
-/* Acceptor: hands over a socket whose head asks for a probe; false when there is no room. */
-bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key);
+/* Acceptor: hands over a socket whose head asks for a probe; false when there is no room.
+ * `is_proxy`: the peer is one of trustedProxies. */
+bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key, bool is_proxy);
 
 /* ---- ui.c: the dashboard ---- */
 enum MHD_Result http_answer_ui(struct http_conn *conn);
@@ -558,9 +559,10 @@ bool http_is_proxy(const struct config_clients *limits, const char *peer);
  */
 struct auth *http_certificate(const struct config_clients *limits, int fd);
 
-/* Reads what the peer says about its client, if the peer is one of trustedProxies; else the result
- * is empty. A refusal (400) says what is wrong. */
-struct http_refusal http_forwarded_take(const struct config_clients *limits, const char *peer,
+/* Reads what the peer says about its client, if the peer is one of trustedProxies (`is_proxy`);
+ * else the result is empty. A refusal (400) says what is wrong. When the result is present, the
+ * request is one that a proxy forwards: the certificate of the connection does not count for it. */
+struct http_refusal http_forwarded_take(const struct config_clients *limits, bool is_proxy,
                                         const struct http_head *head,
                                         struct http_forwarded *ret_by);
 

@@ -119,17 +119,19 @@ struct upgrade {
 
 /* Applies what a trusted proxy says about its client; returns the host that the client has
  * addressed. `principal` has the address of the peer. */
-static struct slice take_forwarded(const struct http *http, int fd, const struct first_head *first,
+static struct slice take_forwarded(const struct pending *pending, const struct first_head *first,
                                    struct upgrade *upgrade)
 {
+    const struct http *http = pending->accept->http;
+    int fd = pending->watch.fd;
     struct http_forwarded by;
 
-    upgrade->refusal =
-        http_forwarded_take(http->limits, upgrade->principal.address, &first->head, &by);
+    upgrade->refusal = http_forwarded_take(http->limits, pending->is_proxy, &first->head, &by);
     upgrade->principal.https = by.has_scheme ? by.is_https : tls_socket_of(fd) != NULL;
     if (upgrade->refusal.err == ERR_OK && by.client[0] != '\0') {
         memcpy(upgrade->principal.address, by.client, sizeof(by.client));
-    } else {
+    }
+    if (upgrade->refusal.err == ERR_OK && !by.is_present) {
         upgrade->principal.auth = http_certificate(http->limits, fd);
     }
     return by.host.data ? by.host : first->head.host;
@@ -137,9 +139,10 @@ static struct slice take_forwarded(const struct http *http, int fd, const struct
 
 /* True when the request asks for a WebSocket, and then fills in `upgrade`, which has the address of
  * the peer. False: the request is for the library. */
-static bool read_upgrade(const struct http *http, int fd, const struct first_head *first,
+static bool read_upgrade(const struct pending *pending, const struct first_head *first,
                          struct upgrade *upgrade)
 {
+    const struct http *http = pending->accept->http;
     struct http_target target;
     struct buf decoded;
     const char *why = NULL;
@@ -154,7 +157,7 @@ static bool read_upgrade(const struct http *http, int fd, const struct first_hea
     mine = http_target_parse(first->line.target, &decoded, &target, &why) == ERR_OK &&
            target.authority.len == 0 && slice_eq(target.path, slice_str("/ws/v1"));
     if (mine) {
-        struct slice host = take_forwarded(http, fd, first, upgrade);
+        struct slice host = take_forwarded(pending, first, upgrade);
 
         if (upgrade->refusal.err == ERR_OK) {
             upgrade->refusal = check_upgrade(http, first, &target, host);
@@ -309,7 +312,7 @@ static void admit_probe(struct pending *pending, const struct http_line *line)
     loop_low_water(pending->watch.fd, 1);
     loop_remove(&accept->loop, &pending->watch);
     if (http_probe_give(accept->http->probe, pending->watch.fd,
-                        http_address_key(address_of(pending)))) {
+                        http_address_key(address_of(pending)), pending->is_proxy)) {
         leave_seat(pending);
         list_remove(&pending->node);
         mem_free(pending);
@@ -371,7 +374,7 @@ static void admit(struct pending *pending, const struct first_head *first)
         refuse_plain(pending, first);
     } else if (pending->cap != HTTP_CAP_OK) {
         admit_probe(pending, &first->line);
-    } else if (!read_upgrade(pending->accept->http, pending->watch.fd, first, &upgrade)) {
+    } else if (!read_upgrade(pending, first, &upgrade)) {
         hand_over(pending, first);
     } else {
         answer_upgrade(pending, first, &upgrade);
@@ -512,9 +515,10 @@ void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr
     char peer[ADDRESS_TEXT_MAX];
 
     http_address_text(address_of(pending), peer, sizeof(peer));
+    pending->is_proxy = http_is_proxy(http->limits, peer);
 
-    enum http_cap cap = http_caps_take(&http->caps, http_address_key(address_of(pending)),
-                                       http_is_proxy(http->limits, peer));
+    enum http_cap cap =
+        http_caps_take(&http->caps, http_address_key(address_of(pending)), pending->is_proxy);
 
     metric_add(&http->metrics.connections_ever, 1);
     pending->counted = cap == HTTP_CAP_OK;

@@ -33,6 +33,7 @@ struct seat {
     struct seats_entry place;
     struct http_probe *probe;
     enum kind kind;
+    bool is_proxy; /* The peer is one of trustedProxies. */
     uint64_t deadline_ms;
     struct buf in;  /* The bytes of the head that have arrived. */
     struct buf out; /* The unsent rest of the answer. */
@@ -103,16 +104,18 @@ static void write_body(struct http *http, const struct http_line *line,
 
 /* Whether the client port, with requireIdentity, answers this request. On probeListen /metrics
  * needs no identity, because the operator chooses which clients reach that address. */
-static bool is_identified(const struct http *http, int fd, const struct http_line *line,
+static bool is_identified(const struct seat *seat, const struct http_line *line,
                           const struct http_head *head)
 {
-    bool forwarded = head->forwarded->forwarded.count > 0 || head->forwarded->for_lines.count > 0;
+    const struct http *http = seat->probe->http;
+    struct http_forwarded by;
+    struct http_refusal refusal = http_forwarded_take(http->limits, seat->is_proxy, head, &by);
     struct auth *old = NULL;
     struct auth *auth = NULL;
     bool identified = !http->limits->require_identity || !is_path(line->target, "/metrics");
 
-    if (!identified && !forwarded) { /* Else the certificate may be that of a proxy. */
-        old = http_certificate(http->limits, fd);
+    if (!identified && refusal.err == ERR_OK && !by.is_present) {
+        old = http_certificate(http->limits, seat->watch.fd);
     }
     if (!identified && head->authorization.data) {
         identified =
@@ -144,7 +147,7 @@ static void write_answer(struct seat *seat, struct slice bytes)
             http_refusal_make(ERR_NOT_FOUND, "this port serves /livez, /readyz and /metrics only");
     } else if (!reads(line.method)) {
         refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes accept only GET and HEAD");
-    } else if (seat->kind == KIND_GIVEN && !is_identified(http, seat->watch.fd, &line, &head)) {
+    } else if (seat->kind == KIND_GIVEN && !is_identified(seat, &line, &head)) {
         refusal = http_refusal_make(ERR_NO_AUTH, http_identity_missing);
         refusal.status = MHD_HTTP_UNAUTHORIZED;
     }
@@ -351,10 +354,11 @@ static void run(void *arg)
     }
 }
 
-bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key)
+bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key, bool is_proxy)
 {
     struct seat *seat = seat_new(probe, fd, address_key, KIND_GIVEN);
 
+    seat->is_proxy = is_proxy;
     if (mailbox_post(&probe->given, &seat->place.node) == ERR_OK) {
         return true;
     }

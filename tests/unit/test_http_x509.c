@@ -122,7 +122,7 @@ TEST(permissions_by_certificate, setup, sealed_teardown)
     expect("bob", "GET /znodes/v1/list?view=acl HTTP/1.1\r\n", "200",
            "\"id\":\"CN=eve,O=Example\"");
     expect("bob", "GET /znodes/v1/list?view=acl&as=x509:CN%3Deve%2CO%3DExample HTTP/1.1\r\n", "200",
-           "read");
+           "\"as\":\"x509:CN=eve,O=Example\",\"perms\":[\"read\"]");
 }
 
 /* The certificate of a connection counts for each of its requests, a password for one only. */
@@ -160,6 +160,69 @@ TEST(the_certificate_of_a_proxy_is_not_that_of_its_client, setup_trusting, seale
            "\"address\":\"203.0.113.9\",\"authenticated\":false");
     expect("bob", WHOAMI "Forwarded: for=unknown\r\n", "200", "\"authenticated\":false");
     expect("root", WHOAMI "X-Forwarded-For: 203.0.113.9\r\n", "200", "\"super\":false");
+    /* Also not when the proxy says something about the request and does not name its client. */
+    expect("root", WHOAMI "X-Forwarded-Proto: https\r\n", "200", "\"authenticated\":false");
+    expect("root", WHOAMI "X-Forwarded-Host: localhost\r\n", "200", "\"authenticated\":false");
+    expect("root", WHOAMI "X-Forwarded-For: \r\n", "200", "\"authenticated\":false");
+    expect("root", WHOAMI "X-Forwarded-For:\r\nX-Forwarded-Host: localhost\r\n", "200",
+           "\"authenticated\":false");
+    expect("root", WHOAMI "Forwarded:\r\n", "200", "\"authenticated\":false");
+    expect("bob", WHOAMI BOB "X-Forwarded-Proto: https\r\n", "200",
+           "{\"scheme\":\"ip\",\"id\":\"127.0.0.1\"},{\"scheme\":\"digest\",\"id\":\"bob:");
+}
+
+/* The headers of a client that is no trusted proxy mean nothing, so its certificate counts. */
+TEST(a_client_that_sends_the_headers_of_a_proxy_keeps_its_certificate, setup, sealed_teardown)
+{
+    expect("bob", WHOAMI "X-Forwarded-For: 203.0.113.9\r\n", "200", "CN=bob");
+    expect("bob", WHOAMI "X-Forwarded-Proto: https\r\n", "200", "CN=bob");
+}
+
+/* ---- Over a cap: the acceptor hands requests for /metrics to the thread for probes ---- */
+
+#define METRICS "GET /metrics HTTP/1.1\r\n"
+
+static void cap(struct config_clients *limits)
+{
+    require_identity(limits);
+    limits->connections_max = 1;
+}
+
+static void setup_capped(void)
+{
+    start(cap);
+}
+
+static void cap_trusting(struct config_clients *limits)
+{
+    cap(limits);
+    trust(limits);
+}
+
+static void setup_capped_trusting(void)
+{
+    start(cap_trusting);
+}
+
+TEST(over_a_cap_a_certificate_opens_the_metrics, setup_capped, sealed_teardown)
+{
+    int first = kit_connect(port);
+
+    expect("bob", METRICS, "200", "zabra_");
+    expect("bob", METRICS "X-Forwarded-For: 203.0.113.9\r\n", "200", "zabra_");
+    expect(NULL, METRICS, "401", "client certificate");
+    close(first);
+}
+
+TEST(over_a_cap_a_proxy_does_not_lend_its_certificate, setup_capped_trusting, sealed_teardown)
+{
+    int first = kit_connect(port);
+
+    expect("bob", METRICS, "200", "zabra_");
+    expect("bob", METRICS "X-Forwarded-For: 203.0.113.9\r\n", "401", "client certificate");
+    expect("bob", METRICS "X-Forwarded-Proto: https\r\n", "401", "client certificate");
+    expect("bob", METRICS "X-Forwarded-Host: localhost\r\n", "401", "client certificate");
+    close(first);
 }
 
 TEST(answers_over_tls_say_https, setup_trusting, sealed_teardown)
@@ -211,4 +274,8 @@ TEST(sockets_have_the_certificate_of_their_client, setup_trusting, sealed_teardo
     shake("bob", "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: http\r\n");
     assert_string_equal(taken_id, "");
     assert_false(taken_https);
+    shake("bob", "X-Forwarded-Proto: https\r\n");
+    assert_string_equal(taken_id, "");
+    shake("bob", "X-Forwarded-For:\r\n");
+    assert_string_equal(taken_id, "");
 }
