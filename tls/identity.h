@@ -1,6 +1,10 @@
 /*
- * identity.h - the identity that a client's certificate proves: its subject as ZooKeeper writes it,
- * or one of its alternative names.
+ * identity.h - the identity that a client's certificate proves: its subject, or one of its
+ * alternative names.
+ *
+ * The subject is in the form of RFC 2253. ZooKeeper's is the same for the attributes CN, O, OU, L,
+ * ST, C, DC and UID; Java writes each other one as its OID and hexadecimal bytes, OpenSSL as its
+ * name and text.
  */
 #ifndef TLS_IDENTITY_H
 #define TLS_IDENTITY_H
