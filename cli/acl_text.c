@@ -90,6 +90,7 @@ void acl_text_put(const json_t *entry, struct buf *out)
         JSONR_EACH (word, jsonr_at(entry, "perms")) {
             if (strcmp(json_string_value(word), words[i]) == 0) {
                 buf_append_byte(out, (uint8_t)letters[i]);
+                break; /* A list may name a permission twice. */
             }
         }
     }

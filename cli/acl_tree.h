@@ -8,8 +8,10 @@
 #include "cli/cli.h"
 
 /* Gives all znodes of the subtree the ACL `text`. Reads all lists first; then sets those that
- * differ, one after the other, each only if it is unchanged since it was read. After an error the
- * same call continues with the rest. Returns the exit code; errors are reported. */
+ * differ, deepest znodes first, each only if it is unchanged since it was read. Znodes whose list
+ * the caller may not set, or whose subtree it may not read, are skipped and reported (CMD_PARTLY).
+ * After a lost connection the same call continues with the rest. Returns the exit code; errors are
+ * reported. */
 int acl_tree_set(struct cli *cli, const char *path, const char *text);
 
 /* Warns on standard error when every client has a permission for the znode at `path` that its

@@ -129,6 +129,10 @@ static int run_tree(struct cli *cli, const char *path, const char *text)
     if (!text || args_has(&cli->args, "version")) {
         return CLI_USAGE(cli, "--recursive needs a whole list to set, and no --version");
     }
+    if (cli->settings.curl) {
+        return CLI_USAGE(cli, "--recursive sends requests that depend on answers: --curl cannot "
+                              "show them");
+    }
     return acl_tree_set(cli, path, text);
 }
 
@@ -167,11 +171,13 @@ const struct cmd cmd_acl = {
             "and a colon is in double quotes: x509:\"CN=a:b,O=c\":r. A digest id holds a hash\n"
             "in place of the password: 'zabra whoami --user NAME' prints it. An ACL applies\n"
             "to its znode only, not to the znodes below. With -R the list is set on the znode\n"
-            "and all below it that you may read: all lists are read first, then those that\n"
-            "differ are set one after the other. This is not atomic: after an error some are\n"
-            "set (exit code 9), and the same command continues with the rest. Znodes that\n"
-            "others create meanwhile are not included; run it again. -R / leaves out\n"
-            "/zookeeper.\n",
+            "and all below it: all lists are read first, then those that differ are set one\n"
+            "after the other, the znode itself last. Znodes that you may not read hide what\n"
+            "is below them; these, and znodes without admin permission, are skipped and\n"
+            "named, and the exit code is 9. -R is not atomic: after a lost connection some\n"
+            "lists are set (exit code 9), and the same command continues with the rest.\n"
+            "Znodes that others create meanwhile are not included; run it again. The list of\n"
+            "/zookeeper/config cannot be set, so -R leaves it out.\n",
     .options = {CMD_VALUE("add", 'a', "ENTRY", "add or replace an entry; may be repeated"),
                 CMD_VALUE("remove", 'd', "SCHEME:ID", "remove an entry; may be repeated"),
                 CMD_NUMBER("version", 0, "N", "only if the version of the ACL (aversion) is N", 0,

@@ -366,6 +366,11 @@ const rights = {
     other: [
       ['z acl $P/num --remove ip:1.2.3.4', { code: 1, said: 'NoEntry' }],
       ['z acl $P/num auth::r', { code: 2, said: 'InvalidACL' }],
+      [
+        'z create $P/here/shut --acl creator --user bob --password-file $D/pw >/dev/null; ' +
+          'z acl -R $P/here open',
+        { code: 9, said: 'NoAuth' },
+      ],
     ],
   },
   quota: {
