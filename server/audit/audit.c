@@ -11,7 +11,8 @@
 #include <stdio.h>
 
 enum {
-    WAKE_MS = 50, /* Time between two looks at the log. */
+    WAKE_MS = 50,     /* Time between two looks at the log. */
+    SLOW_WAKE_MS = 5, /* The same, while lines wait for a slow reader. */
     READ_BYTES_MAX = 1 << 20,
     READ_RECS_MAX = 256,
     READS_PER_TURN = 16,
@@ -379,7 +380,7 @@ static void body(void *arg)
             return;
         }
         if (!more) {
-            (void)mailbox_wait(&audit->wake, WAKE_MS);
+            (void)mailbox_wait(&audit->wake, audit_is_slow(audit) ? SLOW_WAKE_MS : WAKE_MS);
         }
     }
 }

@@ -44,6 +44,7 @@ struct audit {
     struct audit_record record; /* Its lines. */
     struct buf out;             /* Lines on their way to the file. */
     size_t written;             /* Bytes of `out` that are in the file. */
+    uint64_t full_ms;           /* Since then the reader has taken nothing; 0: it reads. */
     bool dirty;                 /* Lines were written after the last sync. */
     uint64_t synced_ms;
     bool failing; /* A failure was reported, and no success since. */
@@ -75,7 +76,7 @@ enum {
     AUDIT_FLUSH_AT = 64 << 10,      /* Bytes of lines that are written at a time. */
     AUDIT_REFUSALS_MAX = 512 << 10, /* Bytes of lines of refusals that wait. */
     AUDIT_OUT_MAX = 4 << 20,
-    AUDIT_RETRY_MS = 500
+    AUDIT_RETRY_MS = 500, /* Also how long a reader may take nothing without being a failure. */
 };
 
 /* audit_out.c: lines on their way to the file. Only the thread calls these functions. */
@@ -83,9 +84,12 @@ enum {
 /* Writes what is in `out`. False: not all could be written. */
 bool audit_flush(struct audit *audit);
 
-/* Makes room in `out`, by writing or, if the options say so, by dropping lines. False: `out` is
- * full, and nothing may be appended now. */
+/* Makes room in `out`, by writing or, if the options say so, by dropping lines. False: lines wait
+ * there that cannot be written now, and nothing may be appended. */
 bool audit_make_room(struct audit *audit);
+
+/* Whether lines wait for a reader that does read. */
+bool audit_is_slow(const struct audit *audit);
 
 /* Puts the line that names the cluster and the last recorded zxid before all lines of `out` that
  * are not in the file. */

@@ -106,25 +106,17 @@ static void drop(struct audit *audit)
 
 /* ---- Writing. ---- */
 
-/* Puts the line about dropped lines where these lines would be. */
-static void tell_dropped(struct audit *audit)
+/* Puts the line about dropped lines where these lines would be. Returns its length. */
+static size_t tell_dropped(struct audit *audit)
 {
     drop(audit);
+    size_t before = audit->out.len;
+
     if (audit->dropped_lines > 0) {
         audit_put_dropped(&audit->out, audit->dropped_after, audit->at, audit->dropped_lines,
                           os_wall_ms());
     }
-}
-
-/* Takes the line about dropped lines back, unless a part of it is in the file. */
-static bool untell_dropped(struct audit *audit, size_t before)
-{
-    bool is_begun = audit->written > before;
-
-    if (!is_begun) {
-        audit->out.len = before;
-    }
-    return is_begun;
+    return audit->out.len - before;
 }
 
 /* Notes how far the log is recorded, for when the file is gone at the next start. */
@@ -139,6 +131,42 @@ static void note_recorded(struct audit *audit, zxid_t synced)
     }
 }
 
+/* Returns the start of the line of which a part is in the file; else `written`. */
+static size_t begun_start(const struct audit *audit)
+{
+    const uint8_t *feed =
+        audit->written > 0 ? memrchr(audit->out.data, '\n', audit->written) : NULL;
+
+    return feed ? (size_t)(feed - audit->out.data) + 1 : 0;
+}
+
+/* Removes the lines from `out` that are in the file as a whole. */
+static void forget_written(struct audit *audit)
+{
+    size_t whole = begun_start(audit);
+
+    metric_add(&audit->lines, lines_in(slice_make(audit->out.data, whole)));
+    buf_consume(&audit->out, whole);
+    audit->written -= whole;
+}
+
+/* Notes the result of a write. */
+static void note_full(struct audit *audit, enum err err, size_t done)
+{
+    if (err != ERR_FULL) {
+        audit->full_ms = 0;
+    } else if (done > 0 || audit->full_ms == 0) {
+        audit->full_ms = os_now_ms();
+    }
+}
+
+/* A pipe is full whenever its reader is slower than the log, so this is a failure only when the
+ * reader takes nothing for a while. */
+bool audit_is_slow(const struct audit *audit)
+{
+    return audit->full_ms != 0 && os_now_ms() < audit->full_ms + AUDIT_RETRY_MS;
+}
+
 static bool write_out(struct audit *audit)
 {
     struct slice rest = slice_from(buf_slice(&audit->out), audit->written);
@@ -147,14 +175,15 @@ static bool write_out(struct audit *audit)
 
     audit->written += done;
     audit->dirty = audit->dirty || done > 0;
+    forget_written(audit);
+    note_full(audit, err, done);
     audit->write_failing = err != ERR_OK;
     if (err != ERR_OK) {
-        fail(audit, err);
+        if (!audit_is_slow(audit)) {
+            fail(audit, err);
+        }
         return false;
     }
-    metric_add(&audit->lines, lines_in(buf_slice(&audit->out)));
-    buf_clear(&audit->out);
-    audit->written = 0;
     atomic_store(&audit->recorded, audit->at);
     note_recorded(audit, audit->note.synced);
     works(audit);
@@ -164,12 +193,13 @@ static bool write_out(struct audit *audit)
 /* Tries again after lines were dropped. */
 static bool flush_dropped(struct audit *audit)
 {
-    tell_dropped(audit);
-    size_t before = begun_end(audit);
+    size_t told = tell_dropped(audit);
     bool all = write_out(audit);
 
-    if (all || untell_dropped(audit, before)) {
+    if (all || audit->out.len - audit->written < told) {
         audit->dropped_lines = 0;
+    } else { /* Nothing of it is in the file: it is put again, with what is dropped meanwhile. */
+        audit->out.len -= told;
     }
     return all;
 }
@@ -181,15 +211,20 @@ bool audit_flush(struct audit *audit)
     if (is_waiting(audit)) {
         return false;
     }
-    return drops && audit->write_failing ? flush_dropped(audit) : write_out(audit);
+    return drops && audit->failing && audit->write_failing ? flush_dropped(audit)
+                                                           : write_out(audit);
 }
 
 bool audit_make_room(struct audit *audit)
 {
-    if (audit->out.len - audit->written < AUDIT_FLUSH_AT || audit_flush(audit)) {
+    size_t waiting = audit->out.len - audit->written;
+
+    /* Nothing is added to what could not be written: so `out` is empty again, and its zxid
+     * recorded, before more follows. */
+    if (waiting == 0 || (waiting < AUDIT_FLUSH_AT && !audit->write_failing) || audit_flush(audit)) {
         return true;
     }
-    if (audit->options.full == AUDIT_FULL_REFUSE) {
+    if (audit->options.full == AUDIT_FULL_REFUSE || !audit->failing) {
         return false;
     }
     drop(audit);
@@ -223,15 +258,6 @@ void audit_sync(struct audit *audit, bool now)
 }
 
 /* ---- Rotation. ---- */
-
-/* Returns the start of the line of which a part is in the file; else `written`. */
-static size_t begun_start(const struct audit *audit)
-{
-    const uint8_t *feed =
-        audit->written > 0 ? memrchr(audit->out.data, '\n', audit->written) : NULL;
-
-    return feed ? (size_t)(feed - audit->out.data) + 1 : 0;
-}
 
 void audit_put_open_first(struct audit *audit)
 {

@@ -248,6 +248,76 @@ TEST(drop_counts_what_is_dropped, akit, akit_set_up, akit_tear_down)
     assert_int_equal(akit_count(text, "\n"), 5);
 }
 
+/* ---- A slow reader. ---- */
+
+/* More than may wait in memory. */
+static void put_backlog(struct akit *kit)
+{
+    for (int i = 0; i < 12; i++) {
+        akit_big(kit, 500);
+    }
+}
+
+/* A pipe that its reader empties piece by piece is no failure, and each piece makes room. */
+TEST(a_slow_reader_gets_all_lines, akit, akit_set_up, akit_tear_down)
+{
+    for (int i = AUDIT_FULL_REFUSE; i <= AUDIT_FULL_DROP; i++) {
+        akit->full = (enum audit_full)i;
+        atomic_store(&akit->piece, 64 << 10);
+        put_backlog(akit);
+        akit_run(akit);
+        akit_record(akit);
+        assert_int_equal(akit_figures(akit).errors, 0);
+        assert_int_equal(akit_count(akit_text(akit), "\"change\":\"create\""), 12 * 500);
+        akit_stop(akit);
+        akit_remove(akit, "audit.log");
+    }
+}
+
+TEST(a_reader_that_goes_on_gets_all_lines, akit, akit_set_up, akit_tear_down)
+{
+    atomic_store(&akit->piece, -1);
+    put_backlog(akit);
+    akit_run(akit);
+    AKIT_WAIT(audit_why(akit->audit) != NULL);
+    atomic_store(&akit->piece, 10000); /* Lines are torn at each of its pieces. */
+    akit_record(akit);
+    AKIT_WAIT(audit_why(akit->audit) == NULL);
+    struct audit_figures figures = akit_figures(akit);
+    const char *text = akit_text(akit);
+
+    assert_int_equal(figures.errors, 1);
+    assert_int_equal(figures.lines, akit_count(text, "\n"));
+    assert_int_equal(akit_count(text, "\n"), akit_count(text, "{\"event\":"));
+    assert_int_equal(akit_count(text, "\"change\":\"create\""), 12 * 500);
+}
+
+/* What a frozen reader has begun stays whole; the rest is dropped, and said to be. */
+TEST(a_frozen_reader_loses_whole_lines, akit, akit_set_up, akit_tear_down)
+{
+    akit->full = AUDIT_FULL_DROP;
+    atomic_store(&akit->budget, 100000);
+    akit_big(akit, 500);
+    akit_run(akit);
+    AKIT_WAIT(akit_figures(akit).failing);
+    atomic_store(&akit->piece, -1);
+    atomic_store(&akit->budget, -1);
+    akit_big(akit, 100);
+    audit_applied(akit->audit, akit->last, akit->cluster);
+    AKIT_WAIT(akit_figures(akit).dropped > 10);
+    atomic_store(&akit->piece, 10000);
+    akit_record(akit);
+    AKIT_WAIT(!akit_figures(akit).failing);
+    akit_sets(akit, 1);
+    akit_record(akit);
+    const char *text = akit_text(akit);
+
+    assert_int_equal(akit_count(text, "\n"), akit_count(text, "{\"event\":"));
+    assert_int_equal(akit_count(text, "{\"event\":\"dropped\""), 1);
+    assert_int_equal(akit_count(text, "\"after\":1}]}\n"), 1);
+    assert_int_equal(akit_figures(akit).lines, akit_count(text, "\n"));
+}
+
 TEST(a_failed_sync_counts_as_a_failure, akit, akit_set_up, akit_tear_down)
 {
     akit_run(akit);
