@@ -4,6 +4,7 @@
  */
 #include "base/loop.h"
 #include "tests/lib/cert_kit.h"
+#include "tests/lib/cert_weak.h"
 #include "tests/proc/load.h"
 #include "tests/proc/network.h"
 #include "tests/proc/shell.h"
@@ -339,6 +340,21 @@ static void open_with_certificates(void)
     }
 }
 
+/* A running replica survives a certificate that TLS would not use, and says what is wrong. */
+static void try_weak_certificate(void)
+{
+    struct cert_weak weak = {
+        .rsa_bits = 1024, .common = "peer-3", .names = "URI:zabra://shop/3"};
+    struct issue_pair pair;
+
+    cert_weak_make(&weak, &kit.ca, &pair);
+    cert_kit_put(&kit, "peer-3", &pair);
+    issue_release(&pair);
+    ENSEMBLE_WAIT(&ensemble, shell("grep -q 'peerCertFile: .* has a key or a signature that is too "
+                                   "weak: .*; this replica continues' $D/3.log") == 0);
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peer_key_reload_failed") == 1);
+}
+
 /* Without any secret: the certificates prove the ids. A certificate that is replaced needs no
  * restart; one that cannot be used changes nothing; that of another replica is refused. */
 TEST(certificates_connect_and_are_replaced)
@@ -354,6 +370,7 @@ TEST(certificates_connect_and_are_replaced)
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peer_key_reload_failed") == 1);
     assert_int_equal(
         shell("grep -q 'peerCertFile: .* has expired; this replica continues' $D/3.log"), 0);
+    try_weak_certificate();
     make_certificate("peer-3", 3, CERT_KIT_VALID);
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peer_key_reload_failed") == 0);
     assert_int_equal(sealed(2, "certificate"), REPLICAS - 1);

@@ -1,6 +1,7 @@
 /* Certificates between two replicas: which are accepted, and the sentence that says why others are
  * not. */
 #include "tests/lib/cert_kit.h"
+#include "tests/lib/cert_weak.h"
 #include "tests/lib/tcp_kit.h"
 
 #include <stdio.h>
@@ -242,4 +243,68 @@ TEST(unusable_files_are_named, certs, open_kit, close_kit)
     cert_kit_write(&certs->kit, "peer.pem",
                    slice_str("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
     expect_unusable(certs, 1, "holds a damaged certificate");
+}
+
+/* Writes the pair as that of replica 1; `more` is another certificate in its file, NULL: none. */
+static void give_weak(struct certs *certs, const struct cert_weak *spec,
+                      const struct issue_pair *ca, const struct issue_pair *more)
+{
+    struct issue_pair pair;
+
+    cert_weak_make(spec, ca, &pair);
+    if (more) {
+        assert_true(buf_append(&pair.cert, more->cert.data, more->cert.len));
+    }
+    cert_kit_put(&certs->kit, "peer", &pair);
+    use(certs, 1, "peer");
+    issue_release(&pair);
+}
+
+/* OpenSSL would refuse to use them: the files are refused before, with a sentence. */
+TEST(weak_certificates_are_named, certs, open_kit, close_kit)
+{
+    struct cert_weak strong = {.common = "replica", .names = "IP:127.0.0.1"};
+    struct cert_weak leaf = strong;
+    struct keys *keys = NULL;
+    char error[KEYS_ERROR_MAX];
+
+    give_weak(certs, &strong, &certs->kit.ca, NULL);
+    assert_int_equal(keys_load(&certs->setup.files[1], &keys, error), ERR_OK);
+    keys_release(keys);
+    leaf.rsa_bits = 1024;
+    give_weak(certs, &leaf, &certs->kit.ca, NULL);
+    expect_unusable(certs, 1, "peerCertFile: ");
+    expect_unusable(certs, 1, "has a key or a signature that is too weak: use RSA of 2048");
+    leaf = strong;
+    leaf.digest = "SHA1";
+    give_weak(certs, &leaf, &certs->kit.ca, NULL);
+    expect_unusable(certs, 1, "has a key or a signature that is too weak");
+}
+
+TEST(weak_authorities_are_named, certs, open_kit, close_kit)
+{
+    struct cert_weak leaf = {.common = "replica", .names = "IP:127.0.0.1"};
+    struct cert_weak authority = {.common = "root"};
+    struct issue_pair root;
+    struct issue_pair middle;
+    struct keys *keys = NULL;
+    char error[KEYS_ERROR_MAX];
+
+    cert_weak_make(&authority, NULL, &root);
+    cert_kit_put(&certs->kit, "ca", &root);
+    authority = (struct cert_weak){.common = "middle"};
+    cert_weak_make(&authority, &root, &middle);
+    give_weak(certs, &leaf, &middle, &middle);
+    assert_int_equal(keys_load(&certs->setup.files[1], &keys, error), ERR_OK);
+    keys_release(keys);
+    issue_release(&middle);
+    authority.rsa_bits = 1024;
+    cert_weak_make(&authority, &root, &middle);
+    give_weak(certs, &leaf, &middle, &middle);
+    expect_unusable(certs, 1, "peerCertFile: ");
+    expect_unusable(certs, 1, "has a key or a signature that is too weak");
+    give_weak(certs, &leaf, &root, &middle); /* In the file, but not needed. */
+    expect_unusable(certs, 1, "holds a certificate that TLS cannot use");
+    issue_release(&middle);
+    issue_release(&root);
 }

@@ -180,15 +180,17 @@ const char *certificate_fault(long result)
     case X509_V_ERR_EE_KEY_TOO_SMALL:
     case X509_V_ERR_CA_KEY_TOO_SMALL:
     case X509_V_ERR_CA_MD_TOO_WEAK:
-        return "has a key or a signature that is too weak";
+        return "has a key or a signature that is too weak: use RSA of 2048 bits or more, or ECDSA, "
+               "with SHA-256";
     default:
         return X509_verify_cert_error_string(result);
     }
 }
 
 /* Returns X509_V_OK, or what is wrong. A replica dials and is dialed, so its certificate serves
- * both purposes. */
-static long judge(X509_STORE *store, X509 *leaf, STACK_OF(X509) * chain)
+ * both purposes. Keys and signatures are judged at the level of the contexts, which would not use
+ * weaker ones. `flags`: X509_V_FLAG_. */
+static long judge(X509_STORE *store, X509 *leaf, STACK_OF(X509) * chain, unsigned long flags)
 {
     static const int purposes[] = {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT};
     long result = X509_V_OK;
@@ -198,6 +200,8 @@ static long judge(X509_STORE *store, X509 *leaf, STACK_OF(X509) * chain)
 
         ASSERT(context && X509_STORE_CTX_init(context, store, leaf, chain) == 1);
         (void)X509_STORE_CTX_set_purpose(context, purposes[i]);
+        X509_STORE_CTX_set_flags(context, flags);
+        X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context), KEYS_SECURITY_LEVEL);
         if (X509_verify_cert(context) != 1) {
             result = X509_STORE_CTX_get_error(context);
             result = result == X509_V_OK ? X509_V_ERR_UNSPECIFIED : result;
@@ -222,14 +226,18 @@ static int64_t expire_s(const X509 *certificate)
 
 /* ---- Use. ---- */
 
-static void give(SSL_CTX *context, X509_STORE *store, X509 *leaf, STACK_OF(X509) * chain,
+/* False: OpenSSL does not use them, for example because a certificate that follows the needed ones
+ * in the file is weak. */
+static bool give(SSL_CTX *context, X509_STORE *store, X509 *leaf, STACK_OF(X509) * chain,
                  EVP_PKEY *key)
 {
-    ASSERT(SSL_CTX_use_certificate(context, leaf) == 1);
-    ASSERT(SSL_CTX_use_PrivateKey(context, key) == 1);
-    ASSERT(SSL_CTX_set1_chain(context, chain) == 1);
+    if (SSL_CTX_use_certificate(context, leaf) != 1 || SSL_CTX_use_PrivateKey(context, key) != 1 ||
+        SSL_CTX_set1_chain(context, chain) != 1) {
+        return false;
+    }
     SSL_CTX_set1_cert_store(context, store);
     SSL_CTX_set_verify_depth(context, CHAIN_MAX);
+    return true;
 }
 
 static enum err use_parts(struct keys *keys, STACK_OF(X509) * cas, STACK_OF(X509) * chain,
@@ -244,15 +252,18 @@ static enum err use_parts(struct keys *keys, STACK_OF(X509) * cas, STACK_OF(X509
         (void)X509_STORE_add_cert(store, sk_X509_value(cas, i));
     }
 
-    long result = judge(store, leaf, chain);
+    long result = judge(store, leaf, chain, 0);
 
     if (X509_check_private_key(leaf, key) != 1) {
         err = fail(error, &pems[1], "does not belong to the certificate in peerCertFile");
     } else if (result != X509_V_OK) {
         err = fail(error, &pems[0], certificate_fault(result));
+    } else if (!give(keys->dialer, store, leaf, chain, key) ||
+               !give(keys->acceptor, store, leaf, chain, key)) {
+        err = fail(error, &pems[0],
+                   "holds a certificate that TLS cannot use: use RSA of 2048 bits or more, or "
+                   "ECDSA, with SHA-256, and leave out what is not needed up to the CA");
     } else {
-        give(keys->dialer, store, leaf, chain, key);
-        give(keys->acceptor, store, leaf, chain, key);
         keys->has_certificate = true;
         keys->expire_s = expire_s(leaf);
     }

@@ -87,7 +87,7 @@ static SSL_CTX *new_context(bool dials)
     ASSERT(SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1);
     ASSERT(SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1);
     ASSERT(SSL_CTX_set_ciphersuites(context, SUITES) == 1);
-    SSL_CTX_set_security_level(context, 2);
+    SSL_CTX_set_security_level(context, KEYS_SECURITY_LEVEL);
     /* No tickets: a connection lasts, and each one shall prove the secret or the certificate. */
     ASSERT(SSL_CTX_set_num_tickets(context, 0) == 1);
     (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);

@@ -10,6 +10,7 @@
 enum {
     KEYS_NAME_LEN = 8, /* Bytes of a secret's name. */
     KEYS_PATH_MAX = 256,
+    KEYS_SECURITY_LEVEL = 2, /* OpenSSL's: keys and signatures of 112 bits of security or more. */
 };
 
 struct keys_secret {
