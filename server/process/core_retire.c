@@ -1,7 +1,8 @@
 /*
- * Connections that began with a secret which has been removed from peerSecretFile. They are closed,
- * because an intruder that knew the secret may have opened one. They come back at once, with the
- * present secret.
+ * Connections that began with a secret which has been removed from peerSecretFile, or with a
+ * certificate of a CA which has been removed from peerCaFile. They are closed, because an intruder
+ * that knew the secret or had the certificate may have opened one. They come back at once, with the
+ * present secret or certificate.
  *
  * The close of a connection with the leader costs this replica a moment in which it serves nothing,
  * and makes the outcome of requests in flight unknown. So a follower closes it when it has no
@@ -99,6 +100,16 @@ void core_look_at_seals(struct server *server)
     }
 }
 
+static const char *reason_of(const struct core *core, uint32_t id)
+{
+    struct tcp_seal seal;
+
+    tcp_seal(core->tcp, id, &seal);
+    return seal.up && seal.kind == KEYS_SEAL_CERTIFICATE
+               ? "it began with a certificate of a CA that has been removed from peerCaFile"
+               : "it began with a secret that has been removed from peerSecretFile";
+}
+
 void core_retire_peer(struct server *server)
 {
     struct core *core = &server->core;
@@ -109,10 +120,8 @@ void core_retire_peer(struct server *server)
     }
     replica_status(core->replica, &status);
     if (core->retire_late || status.requests == 0) {
-        log_info("zab",
-                 "closes the connection with peer {peer}%u: it began with a secret that has been "
-                 "removed from peerSecretFile",
-                 core->retire_id);
+        log_info("zab", "closes the connection with peer {peer}%u: {reason}%s", core->retire_id,
+                 reason_of(core, core->retire_id));
         tcp_disconnect(core->tcp, core->retire_id);
         core->retire_id = 0;
         core->retire_ms = core->now_ms + PAUSE_MS;

@@ -230,7 +230,7 @@ struct core {
     bool clock_wrong;                        /* The clock was wrong at the last log line. */
     struct core_peer links[ZAB_MEMBERS_MAX]; /* Indexed as in the configuration file. */
     struct core_listen listen;
-    uint64_t retire_ms; /* No connection of a removed secret is closed before this. */
+    uint64_t retire_ms; /* No connection of a removed secret or CA is closed before this. */
     uint32_t retire_id; /* Peer whose connection is to be closed; 0: none. */
     bool retire_late;   /* It is closed although requests are in flight. */
     _Atomic bool stop;
@@ -339,7 +339,7 @@ void core_step(struct server *server, struct zab_event *event); /* Steps at the 
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 
 /* Core thread. core_look_at_seals, called now and then, notes how each connection is sealed and
- * chooses one to close, because its secret is not in peerSecretFile any more. core_retire_peer
+ * chooses one to close, because its secret or CA has been removed. core_retire_peer
  * closes it at the end of a turn in which no request is in flight. */
 void core_look_at_seals(struct server *server);
 void core_retire_peer(struct server *server);

@@ -16,7 +16,8 @@ struct cert_weak {
     const char *names; /* As OpenSSL writes them: "IP:127.0.0.1". NULL: an authority. */
 };
 
-/* `ca` signs, NULL: the new key itself; that key gives the kind of signature. The caller calls issue_release(). */
+/* `ca` signs, NULL: the new key itself; that key gives the kind of signature. The caller calls
+ * issue_release(). */
 void cert_weak_make(const struct cert_weak *spec, const struct issue_pair *ca,
                     struct issue_pair *ret_pair);
 

@@ -343,8 +343,7 @@ static void open_with_certificates(void)
 /* A running replica survives a certificate that TLS would not use, and says what is wrong. */
 static void try_weak_certificate(void)
 {
-    struct cert_weak weak = {
-        .rsa_bits = 1024, .common = "peer-3", .names = "URI:zabra://shop/3"};
+    struct cert_weak weak = {.rsa_bits = 1024, .common = "peer-3", .names = "URI:zabra://shop/3"};
     struct issue_pair pair;
 
     cert_weak_make(&weak, &kit.ca, &pair);
@@ -385,6 +384,57 @@ TEST(certificates_connect_and_are_replaced)
                             "the names in it (URI:zabra://shop/2)' $D/%u.log",
                             i) == 0);
     }
+    ensemble_kill(&ensemble, 2);
+    ensemble_close(&ensemble);
+    cert_kit_close(&kit);
+}
+
+/* Replaces the CA: replicas 1 and 2 get certificates of the new one, replica 3 changes nothing. */
+static void exclude_replica_3(void)
+{
+    static const struct cert_kit_spec authority = {.kind = ISSUE_CA, .common = "new"};
+    struct issue_pair before = kit.ca;
+    struct buf both;
+
+    cert_kit_write(&kit, "ca-3.pem", buf_slice(&before.cert));
+    assert_int_equal(shell("sed -i 's/ca.pem$/ca-3.pem/' %s", ensemble.replicas[2].config), 0);
+    start_all();
+    wait_sealed("certificate");
+    cert_kit_make(&authority, NULL, &kit.ca);
+    buf_init(&both, 2 * ISSUE_PEM_MAX);
+    assert_true(buf_append(&both, before.cert.data, before.cert.len));
+    assert_true(buf_append(&both, kit.ca.cert.data, kit.ca.cert.len));
+    cert_kit_write(&kit, "ca.pem", buf_slice(&both));
+    buf_release(&both);
+    issue_release(&before);
+    for (uint32_t i = 0; i < 2; i++) {
+        ENSEMBLE_WAIT(&ensemble,
+                      ensemble_metric(&ensemble, i, "zabra_peer_key_reloads_total") >= 1);
+    }
+    make_certificate("peer-1", 1, CERT_KIT_VALID);
+    make_certificate("peer-2", 2, CERT_KIT_VALID);
+    cert_kit_write(&kit, "ca.pem", buf_slice(&kit.ca.cert));
+}
+
+/* A stolen certificate whose owner does not hang up: a follower ends the connection soon, the
+ * leader after a minute at the latest; the others stay an ensemble. */
+TEST(an_excluded_certificate_is_disconnected_within_a_minute)
+{
+    open_with_certificates();
+    exclude_replica_3();
+    for (uint32_t i = 0; i < 2; i++) {
+        ENSEMBLE_WAIT(&ensemble,
+                      shell("grep -q 'closes the connection with peer 3: it began with a "
+                            "certificate of a CA that has been removed' $D/%u.log",
+                            i + 1) == 0);
+        ENSEMBLE_WAIT(&ensemble, sealed(i, "certificate") == 1);
+        ENSEMBLE_WAIT(&ensemble, shell("grep -q 'peer 3 is refused: the peer does not trust the CA "
+                                       "of' $D/%u.log",
+                                       i + 1) == 0);
+    }
+    ensemble_wait_ready(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 1);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/after?upsert=true", "x", 201);
     ensemble_kill(&ensemble, 2);
     ensemble_close(&ensemble);
     cert_kit_close(&kit);

@@ -157,6 +157,40 @@ TEST(without_certificate_and_secret_nothing_is_accepted, certs, open_kit, close_
     expect_refused(certs, 1, "offers neither the secret of this replica nor a certificate");
 }
 
+/* Gives replica 1 new keys while it runs: its own certificate, and these CAs. */
+static void set_authorities(const struct certs *certs, const struct issue_pair *first,
+                            const struct issue_pair *second)
+{
+    struct keys_options options = certs->setup.files[1];
+    struct keys *keys = NULL;
+    char error[KEYS_ERROR_MAX] = "";
+    char path[CERT_KIT_PATH_MAX];
+    struct buf both;
+
+    buf_init(&both, 2 * ISSUE_PEM_MAX);
+    assert_true(buf_append(&both, first->cert.data, first->cert.len));
+    if (second) {
+        assert_true(buf_append(&both, second->cert.data, second->cert.len));
+    }
+    cert_kit_write(&certs->kit, "now.pem", buf_slice(&both));
+    buf_release(&both);
+    options.ca_file = cert_kit_path(&certs->kit, "now.pem", path);
+    if (keys_load(&options, &keys, error)) {
+        fail_msg("%s", error);
+    }
+    tcp_set_keys(kit_nodes[1].tcp, keys);
+    keys_release(keys);
+}
+
+static bool is_removed_at_1(void)
+{
+    struct tcp_seal seal;
+
+    tcp_seal(kit_nodes[1].tcp, 2, &seal);
+    assert_true(seal.up && seal.kind == KEYS_SEAL_CERTIFICATE);
+    return seal.removed;
+}
+
 /* A certificate that expires while the replicas are connected ends nothing; the next connection is
  * refused. */
 TEST(an_expired_certificate_is_refused, certs, open_kit, close_kit)
@@ -177,11 +211,87 @@ TEST(an_expired_certificate_is_refused, certs, open_kit, close_kit)
     kit_connect_both(&certs->setup);
     KIT_RUN_UNTIL(&certs->setup, os_wall_ms() / 1000 > now_s + 4);
     assert_int_equal(kit_nodes[1].downs + kit_nodes[2].downs, 0);
+    set_authorities(certs, &certs->kit.ca, NULL); /* A reload ends it neither. */
+    assert_false(is_removed_at_1());
     tcp_disconnect(kit_nodes[1].tcp, 2);
     KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].refusals > 0 && kit_nodes[2].refusals > 0);
     assert_string_equal(kit_nodes[1].why, "the certificate of the peer has expired");
     assert_non_null(strstr(kit_nodes[2].why, "this replica has expired or is not valid yet"));
     kit_stop_both();
+}
+
+/* ---- A CA that is removed. ---- */
+
+/* Another CA, under which replica 1 has a certificate as well. */
+static void open_other_authority(struct certs *certs, struct cert_kit *ret_other)
+{
+    struct cert_kit_spec spec = {.kind = ISSUE_PEER, .common = "replica", .names = "127.0.0.1"};
+    struct issue_pair pair;
+
+    cert_kit_open(ret_other);
+    cert_kit_make(&spec, &ret_other->ca, &pair);
+    cert_kit_put(&certs->kit, "renewed", &pair);
+    issue_release(&pair);
+}
+
+TEST(connections_of_a_removed_authority_are_known, certs, open_kit, close_kit)
+{
+    struct cert_kit other;
+
+    give(certs, 1, "127.0.0.1", NULL);
+    give(certs, 2, "127.0.0.1", NULL);
+    open_other_authority(certs, &other);
+    kit_connect_both(&certs->setup);
+    set_authorities(certs, &certs->kit.ca, &other.ca);
+    assert_false(is_removed_at_1());
+    use(certs, 1, "renewed");
+    set_authorities(certs, &other.ca, &certs->kit.ca);
+    assert_false(is_removed_at_1());
+    set_authorities(certs, &other.ca, NULL);
+    assert_true(is_removed_at_1());
+    set_authorities(certs, &other.ca, &certs->kit.ca);
+    assert_false(is_removed_at_1());
+    set_authorities(certs, &other.ca, NULL);
+    tcp_disconnect(kit_nodes[1].tcp, 2); /* It does not come back. */
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].refusals > 0 || kit_nodes[2].refusals > 0);
+    assert_int_equal(kit_nodes[1].ups, 1);
+    kit_stop_both();
+    cert_kit_close(&other);
+}
+
+/* The keys are replaced after `turns` turns of the handshake, which continues with the old ones. */
+static bool replace_during_handshake(struct certs *certs, const struct cert_kit *other, int turns)
+{
+    bool connected = false;
+
+    give(certs, 1, "127.0.0.1", NULL);
+    kit_start(&certs->setup, 1);
+    kit_start(&certs->setup, 2);
+    for (int i = 0; i < turns; i++) {
+        kit_run(&certs->setup);
+    }
+    use(certs, 1, "renewed");
+    set_authorities(certs, &other->ca, NULL);
+    KIT_RUN_UNTIL(&certs->setup,
+                  kit_nodes[1].ups + kit_nodes[1].refusals > 0 || kit_nodes[2].refusals > 0);
+    connected = kit_nodes[1].ups == 1;
+    assert_true(!connected || is_removed_at_1());
+    kit_stop_both();
+    return connected;
+}
+
+TEST(a_handshake_with_keys_that_are_replaced_meanwhile, certs, open_kit, close_kit)
+{
+    struct cert_kit other;
+    int connected = 0;
+
+    give(certs, 2, "127.0.0.1", NULL);
+    open_other_authority(certs, &other);
+    for (int turns = 0; turns < 12; turns++) {
+        connected += replace_during_handshake(certs, &other, turns) ? 1 : 0;
+    }
+    assert_true(connected > 2);
+    cert_kit_close(&other);
 }
 
 /* ---- Files that cannot be used: the start, or a reload, says why. ---- */

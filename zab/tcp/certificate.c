@@ -289,6 +289,17 @@ enum err certificate_use(struct keys *keys, const struct keys_options *options,
     return err;
 }
 
+bool certificate_is_trusted(const struct keys *keys, SSL *ssl)
+{
+    X509 *leaf = SSL_get1_peer_certificate(ssl);
+    bool trusted =
+        leaf && judge(SSL_CTX_get_cert_store(keys->acceptor), leaf, SSL_get_peer_cert_chain(ssl),
+                      X509_V_FLAG_NO_CHECK_TIME) == X509_V_OK;
+
+    X509_free(leaf);
+    return trusted;
+}
+
 /* ---- Names. ---- */
 
 static struct slice text_of(const ASN1_STRING *string)

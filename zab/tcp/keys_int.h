@@ -49,6 +49,10 @@ struct certificate_claim {
 bool certificate_fits(X509 *certificate, const struct certificate_claim *claim, char *why,
                       size_t why_size);
 
+/* Whether a replica with these keys would accept the peer's certificate of this connection. Its
+ * dates do not count. False: there is none. */
+bool certificate_is_trusted(const struct keys *keys, SSL *ssl);
+
 /* Returns what is wrong with the peer's certificate, for a result of X509_verify_cert. */
 const char *certificate_fault(long result);
 

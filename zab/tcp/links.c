@@ -149,6 +149,15 @@ bool tcp_refuse(struct conn *conn, const char *format, ...)
 
 /* ---- Up. ---- */
 
+void tcp_compare_keys(struct conn *conn)
+{
+    const struct keys *keys = conn->tcp->options.keys;
+
+    conn->removed = seal_kind(conn->seal) == KEYS_SEAL_CERTIFICATE
+                        ? !seal_is_trusted(conn->seal, keys)
+                        : !keys_have(keys, keys_secret(conn->keys, conn->secret));
+}
+
 void tcp_established(struct conn *conn)
 {
     struct tcp *tcp = conn->tcp;
@@ -167,6 +176,9 @@ void tcp_established(struct conn *conn)
         tcp_drop(link->up, "replaced by a newer connection");
     }
     link->up = conn;
+    if (conn->keys != tcp->options.keys) { /* They were replaced during the handshake. */
+        tcp_compare_keys(conn);
+    }
     forget(tcp, link);
     /* Makes rival_tick compare this process with each SEEN that came before the connection. */
     link->looked_ms = conn->up_since_ms;

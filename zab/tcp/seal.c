@@ -444,3 +444,8 @@ bool seal_is_of(struct seal *seal, uint32_t id, const char *host, const char *co
     X509_free(certificate);
     return fits;
 }
+
+bool seal_is_trusted(struct seal *seal, const struct keys *keys)
+{
+    return seal_kind(seal) != KEYS_SEAL_CERTIFICATE || certificate_is_trusted(keys, seal->ssl);
+}

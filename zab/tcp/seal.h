@@ -72,4 +72,8 @@ void seal_channel(struct seal *seal, uint8_t out[CRYPTO_SHA256_LEN]);
 bool seal_is_of(struct seal *seal, uint32_t id, const char *host, const char *const ensembles[2],
                 char why[SEAL_WHY_MAX]);
 
+/* Whether `keys` accept the certificate that the peer has proven: its CA is among theirs. That it
+ * has expired meanwhile does not count. True on connections without certificates. */
+bool seal_is_trusted(struct seal *seal, const struct keys *keys);
+
 #endif

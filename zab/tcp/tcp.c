@@ -227,13 +227,11 @@ void tcp_set_keys(struct tcp *tcp, struct keys *keys)
 
     tcp->options.keys = keys_share(keys);
     keys_release(before);
-}
-
-/* A certificate-sealed connection uses no secret. */
-static bool is_removed(const struct tcp *tcp, const struct conn *conn)
-{
-    return seal_kind(conn->seal) != KEYS_SEAL_CERTIFICATE &&
-           !keys_have(tcp->options.keys, keys_secret(conn->keys, conn->secret));
+    for_each_link (link, tcp) {
+        if (link->up) {
+            tcp_compare_keys(link->up);
+        }
+    }
 }
 
 void tcp_seal(const struct tcp *tcp, uint32_t peer, struct tcp_seal *ret_seal)
@@ -245,7 +243,7 @@ void tcp_seal(const struct tcp *tcp, uint32_t peer, struct tcp_seal *ret_seal)
 
             *ret_seal = (struct tcp_seal){.up = true,
                                           .kind = seal_kind(link->up->seal),
-                                          .removed = is_removed(tcp, link->up),
+                                          .removed = link->up->removed,
                                           .peer_says = peer_tls > 0,
                                           .peer_tls = peer_tls > 0 ? peer_tls - 1 : KEYS_OFF};
         }

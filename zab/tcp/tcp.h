@@ -120,7 +120,9 @@ void tcp_set_keys(struct tcp *tcp, struct keys *keys);
 struct tcp_seal {
     bool up; /* False: there is no connection; the other members are not set. */
     enum keys_seal kind;
-    bool removed;   /* It began with a secret that the present keys do not have. */
+    /* It began with a secret that the present keys do not have, or with a certificate of a CA that
+     * they do not have. */
+    bool removed;
     bool peer_says; /* The peer has told its peerTls. */
     enum keys_mode peer_tls;
 };

@@ -76,6 +76,7 @@ struct conn {
     bool is_newer;         /* The peer's newest version is later than this replica's. */
     struct keys *keys;     /* As they were when the connection began. */
     uint32_t secret;       /* Index of the secret that both sides have proven. */
+    bool removed;          /* The present keys would not accept what the peer has proven. */
     struct seal *seal;     /* NULL: a plain connection. */
     struct hello identity; /* Identity of the peer. */
     struct hello_transcript transcript;
@@ -214,6 +215,9 @@ bool tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((forma
 
 /* Makes the connection of a proven peer the `up` connection of its link. */
 void tcp_established(struct conn *conn);
+
+/* Notes whether the present keys would still accept the peer. */
+void tcp_compare_keys(struct conn *conn);
 
 /* Frees what is closed, unless a callback runs. */
 void tcp_reap(struct tcp *tcp);
