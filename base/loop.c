@@ -277,9 +277,9 @@ int loop_try_listen(const struct sockaddr *addr, socklen_t len)
     return listen(fd, 1) ? fail(fd) : fd;
 }
 
-void loop_limit_unsent(int listen_fd, int bytes)
+void loop_limit_unsent(int fd, int bytes)
 {
-    (void)setsockopt(listen_fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
 }
 
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)
@@ -337,10 +337,10 @@ void loop_low_water(int fd, int bytes)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
-void loop_pace(int fd, uint32_t bytes_per_s, int ahead)
+void loop_pace(int fd, uint32_t bytes_per_s, int unsent)
 {
     (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s));
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &ahead, sizeof(ahead));
+    loop_limit_unsent(fd, unsent);
 }
 
 uint16_t loop_local_port(int fd)

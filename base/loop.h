@@ -89,11 +89,11 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
  * that completed its handshake on this socket would be reset when the socket is closed. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 
-/* Sets TCP_NOTSENT_LOWAT for the connections of this listening socket: while the kernel
+/* Sets TCP_NOTSENT_LOWAT of a socket, or of the connections of a listening socket: while the kernel
  * holds about `bytes` unsent bytes of a connection, it takes no more from this process. Without the
  * limit, up to 4 MB wait in the kernel for each client that reads nothing. A client that reads
  * is not slowed down. */
-void loop_limit_unsent(int listen_fd, int bytes);
+void loop_limit_unsent(int fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
 /* Makes the kernel drop new handshakes; those that have begun can still be completed and accepted.
@@ -113,9 +113,9 @@ ssize_t loop_peek(int fd, void *to, size_t len);
 void loop_low_water(int fd, int bytes);
 uint16_t loop_local_port(int fd);
 
-/* Makes the kernel send at most `bytes_per_s` and buffer about `ahead` bytes, for the rest of the
- * socket's life. */
-void loop_pace(int fd, uint32_t bytes_per_s, int ahead);
+/* Makes the kernel send at most `bytes_per_s` and hold about `unsent` unsent bytes, for the rest of
+ * the socket's life. */
+void loop_pace(int fd, uint32_t bytes_per_s, int unsent);
 
 /* Returns another descriptor of the same socket, which the caller closes, or a negative errno. Used
  * for a watch on a socket that another owner reads, writes and closes. */
