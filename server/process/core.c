@@ -303,24 +303,22 @@ static void on_keys(struct loop_watch *watch, uint32_t ready)
 static void check_aside(struct server *server)
 {
     struct core *core = &server->core;
+    struct replica_aside aside = {.log_waits = atomic_load(&server->log.stuck)};
+
     /* Without file descriptors the replica still takes writes: they wait until this process, or
      * another program on the machine, frees a descriptor. */
-    const char *why =
-        atomic_load(&server->log.stuck)
-            ? "the disk of this replica has no space left for its log: until space is freed, this "
-              "replica accepts and applies no writes; use another replica"
-            : NULL;
-
-    if (!why && server->audit) {
-        why = audit_why(server->audit);
+    if (aside.log_waits) {
+        aside.why = "the disk of this replica has no space left for its log: until space is freed, "
+                    "this replica accepts and applies no writes; use another replica";
+    } else if (server->audit) {
+        aside.why = audit_why(server->audit);
     }
-
-    if (why == core->aside) {
+    if (aside.why == core->aside) {
         return;
     }
-    core->aside = why;
+    core->aside = aside.why;
     core->now_ms = os_now_ms();
-    replica_stand_aside(core->replica, why, core->now_ms, &core->effects);
+    replica_stand_aside(core->replica, &aside, core->now_ms, &core->effects);
     run_effects(server);
 }
 

@@ -51,7 +51,8 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     to->store = figures;
     mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(gate, &status->zab));
-    atomic_store(&gate->aside, status->aside);
+    atomic_store(&gate->aside, status->aside.why);
+    atomic_store(&gate->log_waits, status->aside.log_waits ? status->aside.why : NULL);
     atomic_store(&gate->readable, status->readable);
     atomic_store(&gate->applied, status->applied);
     atomic_store(&gate->heard_ms, status->zab.heard_ms);
@@ -134,9 +135,9 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
         return ERR_NOT_READY;
     }
     if (now_ms > heard_ms && now_ms - heard_ms > gate->server->config->process.stale_limit_ms) {
-        const char *aside = atomic_load(&gate->aside);
+        const char *waits = atomic_load(&gate->log_waits);
 
-        *ret_why = aside ? aside
+        *ret_why = waits ? waits
                          : "this replica has been cut off from the ensemble for longer than "
                            "staleLimit";
         return ERR_NOT_READY;
@@ -179,7 +180,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
         .role = replica_role_name(role_of(gate, &replica->zab)),
-        .serving = replica->zab.serving && !replica->aside,
+        .serving = replica->zab.serving && !replica->aside.why,
         .in_step = replica->zab.serving,
         .draining = replica->draining || atomic_load(&gate->ending),
         .epoch = replica->zab.epoch,

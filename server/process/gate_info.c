@@ -98,8 +98,8 @@ static const char *reason_of(struct gate *gate, const struct publication *copy)
 {
     const char *reason = copy->replica.zab.reason;
 
-    if (copy->replica.aside) {
-        return copy->replica.aside;
+    if (copy->replica.aside.why) {
+        return copy->replica.aside.why;
     }
     if (reason && reason[0] != '\0') {
         return reason;

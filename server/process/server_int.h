@@ -249,10 +249,11 @@ struct gate {
     pthread_mutex_t mutex; /* Guards `published` and `fronts`. */
     struct publication published;
     struct gate_front_hooks fronts[GATE_FRONTS];
-    _Atomic uint32_t role;     /* enum replica_role. */
-    _Atomic bool ending;       /* SIGTERM has come: not ready any more. */
-    const char *_Atomic aside; /* Why this replica takes no writes; NULL: it takes them. */
-    _Atomic bool readable;     /* The tree may be read: it is whole, though perhaps stale. */
+    _Atomic uint32_t role;         /* enum replica_role. */
+    _Atomic bool ending;           /* SIGTERM has come: not ready any more. */
+    const char *_Atomic aside;     /* Why this replica takes no writes; NULL: it takes them. */
+    const char *_Atomic log_waits; /* The same, if its log waits; else NULL. */
+    _Atomic bool readable;         /* The tree may be read: it is whole, though perhaps stale. */
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;
     _Atomic uint64_t history;

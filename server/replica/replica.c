@@ -368,18 +368,18 @@ void replica_request(struct replica *replica, struct op_request *take_request, u
     take_effects(replica, effects);
 }
 
-void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
-                         struct replica_effects *effects)
+void replica_stand_aside(struct replica *replica, const struct replica_aside *aside,
+                         uint64_t now_ms, struct replica_effects *effects)
 {
-    ASSERT(now_ms >= replica->now_ms);
+    ASSERT(now_ms >= replica->now_ms && (aside->why || !aside->log_waits));
 
     replica->now_ms = now_ms;
-    if (why && !replica->aside.why) {
-        replica->aside.since_ms = now_ms;
+    if (aside->log_waits && !replica->aside.log_waits) {
+        replica->log_waits_ms = now_ms;
     }
-    replica->aside.why = why;
+    replica->aside = *aside;
     effects->status_changed = true;
-    if (why) {
+    if (aside->why) {
         requests_stand_aside(replica);
     }
     take_effects(replica, effects);
@@ -443,7 +443,7 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .requests = replica->requests.count,
         .counts = replica->counts,
         .room = replica->heartbeats.room,
-        .aside = replica->aside.why,
+        .aside = replica->aside,
         .clock_known = replica->clock.reached.least_ms > 0,
         .clock_ahead_ms = times_ahead_ms(replica),
         .draining = replica->drain.on,

@@ -68,12 +68,18 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
 void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
                      int64_t wall_ms, struct replica_effects *effects);
 
-/* Reports that the log waits for space (`why` is a constant text), or waits no longer (NULL). While
- * the log waits, nothing becomes durable here, so nothing new is applied. New writes are refused at
- * once and are not done. Reads that need an unapplied zxid are refused as well. Requests in flight
- * are given up after a second. */
-void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
-                         struct replica_effects *effects);
+/* Why a replica takes no writes of its clients. */
+struct replica_aside {
+    const char *why; /* A constant text; NULL: it takes them. */
+    bool log_waits;  /* The log waits for space: nothing becomes durable, so nothing is applied. */
+};
+
+/* Reports that the replica must take no writes, or may take them again. New writes are refused at
+ * once and are not done; writes that other replicas forward are proposed all the same. While the
+ * log waits, reads that need an unapplied zxid are refused as well, requests in flight are given up
+ * after a second, and no age is written. */
+void replica_stand_aside(struct replica *replica, const struct replica_aside *aside,
+                         uint64_t now_ms, struct replica_effects *effects);
 
 /* Reports that the requested snapshot could not be written. */
 void replica_snapshot_failed(struct replica *replica);
@@ -106,8 +112,8 @@ struct replica_status {
     uint64_t digest;
     uint64_t requests; /* Requests in flight. */
     struct replica_counts counts;
-    struct prep_room room;  /* maxTreeBytes in force, as the leader last reported it. */
-    const char *aside;      /* Why this replica takes no writes; NULL: it does. */
+    struct prep_room room; /* maxTreeBytes in force, as the leader last reported it. */
+    struct replica_aside aside;
     int64_t clock_ahead_ms; /* This replica's wall clock minus that of a majority of voters. */
     bool clock_known;       /* Enough clocks are known for `clock_ahead_ms`. */
     bool draining;

@@ -185,10 +185,8 @@ struct replica {
     struct replica_heartbeats heartbeats;
     struct replica_snapshot snapshot;
 
-    struct {
-        const char *why; /* Why the log waits; NULL: it does not wait. */
-        uint64_t since_ms;
-    } aside;
+    struct replica_aside aside;
+    uint64_t log_waits_ms; /* The log waits since this time. */
 
     struct {
         bool on;
@@ -242,7 +240,7 @@ void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
 void requests_give_up(struct replica *replica);     /* Gives up requests that wait for a leader. */
-void requests_stand_aside(struct replica *replica); /* Refuses requests while the log waits. */
+void requests_stand_aside(struct replica *replica); /* Refuses what must not wait. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);

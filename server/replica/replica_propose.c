@@ -176,7 +176,7 @@ static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
 {
     int64_t idle = times_age(replica) - replica->clock.age.seen_ms;
 
-    if (!replica_leads(replica) || replica->status.quorum_low || replica->aside.why ||
+    if (!replica_leads(replica) || replica->status.quorum_low || replica->aside.log_waits ||
         idle < (int64_t)idle_ms || MUTANT(56)) {
         return false;
     }

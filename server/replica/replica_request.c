@@ -130,13 +130,24 @@ static enum err late_error(const struct op_request *request, const char **ret_de
     return ERR_NOT_READY;
 }
 
+/* Whether the request ends because the replica stands aside. */
+static bool is_aside(const struct replica *replica, const struct op_request *request)
+{
+    bool is_queued_write = request->stage == REQUEST_QUEUED && is_write(request);
+
+    return replica->aside.log_waits || (replica->aside.why && is_queued_write);
+}
+
 static void give_up(struct replica *replica, struct op_request *request)
 {
     const char *detail = NULL;
     enum err err = late_error(request, &detail);
 
+    if (is_aside(replica, request)) {
+        detail = replica->aside.why;
+    }
     op_result_release(&request->result);
-    request_reply(replica, request, err, replica->aside.why ? replica->aside.why : detail);
+    request_reply(replica, request, err, detail);
 }
 
 /* Answers the request once this replica has applied `zxid`, so that a client never reads an older
@@ -149,7 +160,7 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
         return;
     }
     set_stage(replica, request, REQUEST_WAITING);
-    if (replica->aside.why) {
+    if (replica->aside.log_waits) {
         give_up(replica, request);
     }
 }
@@ -526,13 +537,15 @@ void requests_give_up(struct replica *replica)
 
 void requests_stand_aside(struct replica *replica)
 {
-    bool over = replica->now_ms >= replica->aside.since_ms + ASIDE_GRACE_MS;
+    bool log_waits = replica->aside.log_waits;
+    bool over = log_waits && replica->now_ms >= replica->log_waits_ms + ASIDE_GRACE_MS;
 
     ASSERT(replica->aside.why);
     list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
         bool queued = request->stage == REQUEST_QUEUED && is_write(request);
+        bool waiting = log_waits && request->stage == REQUEST_WAITING;
 
-        if (queued || request->stage == REQUEST_WAITING || (over && may_be_committed(request))) {
+        if (queued || waiting || (over && may_be_committed(request))) {
             PROBE("replica.aside");
             give_up(replica, request);
         }

@@ -4,6 +4,8 @@
 #include "server/state/txn.h"
 #include "tests/lib/limits_kit.h"
 
+#include <stdio.h>
+
 static bool outcomes_are_gone; /* The test has ended. */
 
 static void host(void *ctx, const struct zab_event *event, struct zab_effects *effects)
@@ -119,6 +121,8 @@ static void on_reply(struct op_request *request)
                                     .has_session = result->has_session,
                                     .session = result->session,
                                     .times = request->times};
+        (void)snprintf(outcome->detail, sizeof(outcome->detail), "%s",
+                       result->detail ? result->detail : "");
     }
     op_request_free(request);
 }

@@ -43,6 +43,7 @@ struct outcome {
     bool has_session;
     struct op_session_info session;
     struct op_times times;
+    char detail[200]; /* Of an error, cut; "": none. */
 };
 
 /* Replica `id` of `voters` with an empty tree and log. */

@@ -250,7 +250,9 @@ void sim_node_aside(struct sim *sim, struct sim_node *node, const char *why)
 {
     ASSERT(node->up && !node->paused);
     sim->current = node;
-    replica_stand_aside(node->replica, why, sim_node_ms(sim, node), &node->effects);
+    replica_stand_aside(node->replica,
+                        &(struct replica_aside){.why = why, .log_waits = why != NULL},
+                        sim_node_ms(sim, node), &node->effects);
     sim->current = NULL;
     look(sim, node);
     sim_node_effects(sim, node);

@@ -1,5 +1,6 @@
 /* A replica whose log waits for disk space stands aside: it refuses at once, and does not keep
- * clients waiting for what it cannot apply. */
+ * clients waiting for what it cannot apply. One whose audit file cannot be written refuses writes,
+ * and does all else. */
 #include "server/replica/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
@@ -12,7 +13,17 @@ enum {
 
 static void stand_aside(struct bench *bench, const char *why)
 {
-    replica_stand_aside(bench->replica, why, bench->drive.now_ms, &bench->effects);
+    replica_stand_aside(bench->replica,
+                        &(struct replica_aside){.why = why, .log_waits = why != NULL},
+                        bench->drive.now_ms, &bench->effects);
+    bench_take(bench);
+}
+
+/* The log is written, but the replica must take no writes. */
+static void take_no_writes(struct bench *bench)
+{
+    replica_stand_aside(bench->replica, &(struct replica_aside){.why = "no audit"},
+                        bench->drive.now_ms, &bench->effects);
     bench_take(bench);
 }
 
@@ -38,13 +49,13 @@ TEST(a_write_is_refused_at_once_and_sent_nowhere, bench, bench_follow, bench_tea
     struct outcome outcome;
 
     stand_aside(bench, "no space");
-    assert_string_equal(bench_status(bench).aside, "no space");
+    assert_string_equal(bench_status(bench).aside.why, "no space");
     drive_clear(&bench->drive);
     submit(bench, OP_CREATE, "/a", 0, &outcome);
     expect(&outcome, ERR_NOT_READY);
     assert_null(drive_sent(&bench->drive, 3, ZAB_FORWARD));
     stand_aside(bench, NULL);
-    assert_null(bench_status(bench).aside);
+    assert_null(bench_status(bench).aside.why);
     submit(bench, OP_CREATE, "/a", 0, &outcome);
     assert_int_equal(outcome.answers, 0);
     assert_non_null(drive_sent(&bench->drive, 3, ZAB_FORWARD));
@@ -170,4 +181,67 @@ TEST(a_leader_still_proposes_writes_of_other_replicas, bench, bench_lead, bench_
     assert_non_null(drive_asked(&bench->drive, ZAB_PERSIST_APPEND));
     buf_release(&bytes);
     op_request_free(request);
+}
+
+/* ---- The log is written, but no writes are taken. ---- */
+
+TEST(without_an_audit_log_reads_wait_for_their_zxid, bench, bench_follow, bench_tear_down)
+{
+    struct outcome sent;
+    struct outcome before;
+    struct outcome after;
+    struct outcome refused;
+
+    submit(bench, OP_CREATE, "/a", 0, &sent);
+    drive_entry(&bench->drive, bench_record(&bench->drive, bench_forwarded(bench), "/a"), 0);
+    submit(bench, OP_GET, "/", zxid_make(1, 1), &before);
+    take_no_writes(bench);
+    submit(bench, OP_GET, "/", zxid_make(1, 1), &after);
+    submit(bench, OP_CREATE, "/b", 0, &refused);
+    expect(&refused, ERR_NOT_READY);
+    drive_tick(&bench->drive, GRACE_MS);
+    assert_int_equal(sent.answers + before.answers + after.answers, 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
+    expect(&sent, ERR_OK);
+    expect(&before, ERR_OK);
+    expect(&after, ERR_OK);
+}
+
+/* A read that fails for another reason does not name the audit file. */
+TEST(without_an_audit_log_a_late_read_is_behind, bench, bench_follow, bench_tear_down)
+{
+    struct outcome outcome;
+    struct op_request *request = bench_request(bench, OP_GET, "/", &outcome);
+
+    take_no_writes(bench);
+    request->min_zxid = zxid_make(1, 1);
+    request->deadline_ms = bench->drive.now_ms + SOON_MS;
+    bench_submit(bench, request);
+    drive_tick(&bench->drive, GRACE_MS);
+    expect(&outcome, ERR_REPLICA_BEHIND);
+    assert_null(strstr(outcome.detail, "no audit"));
+}
+
+TEST(without_an_audit_log_queued_writes_are_refused, bench, bench_wait, bench_tear_down)
+{
+    struct outcome outcome;
+
+    submit(bench, OP_CREATE, "/a", 0, &outcome);
+    take_no_writes(bench);
+    expect(&outcome, ERR_NOT_READY);
+}
+
+/* From one kind to the other, requests in flight get their second. */
+TEST(the_grace_time_begins_when_the_log_waits, bench, bench_follow, bench_tear_down)
+{
+    struct outcome outcome;
+
+    submit(bench, OP_CREATE, "/a", 0, &outcome);
+    take_no_writes(bench);
+    drive_tick(&bench->drive, GRACE_MS);
+    stand_aside(bench, "no space");
+    drive_tick(&bench->drive, SOON_MS);
+    assert_int_equal(outcome.answers, 0);
+    drive_tick(&bench->drive, GRACE_MS);
+    expect(&outcome, ERR_OUTCOME_UNKNOWN);
 }

@@ -390,6 +390,26 @@ TEST(an_idle_leader_writes_the_age_where_something_waits_for_it, bench, no_set_u
     assert_true(written_age(bench) >= age_ms + BENCH_KEEP_AGE_MS);
 }
 
+/* A leader whose log is written keeps the age, whatever keeps it from taking writes of its own
+ * clients. */
+TEST(an_idle_leader_that_takes_no_writes_writes_the_age, bench, no_set_up, bench_tear_down)
+{
+    for (int waits = 1; waits >= 0; waits--) {
+        if (waits == 0) {
+            bench_close(bench);
+        }
+        bench_open_with(bench, 3, 3, state_with_ttl(AGE_MS));
+        drive_lead(&bench->drive);
+        replica_stand_aside(bench->replica,
+                            &(struct replica_aside){.why = "why", .log_waits = waits != 0},
+                            bench->drive.now_ms, &bench->effects);
+        bench_take(bench);
+        drive_clear(&bench->drive);
+        idle(bench, BENCH_KEEP_AGE_MS + 1500);
+        assert_int_equal(written_age(bench) >= AGE_MS + BENCH_KEEP_AGE_MS, waits == 0);
+    }
+}
+
 /* Otherwise a power failure every half minute would stop the age. */
 TEST(a_leader_writes_the_age_sooner_the_first_time, bench, no_set_up, bench_tear_down)
 {
