@@ -3,6 +3,7 @@
 #include "base/wire.h"
 #include "tests/lib/tcp_raw.h"
 #include "zab/tcp/frame.h"
+#include "zab/tcp/tcp_int.h"
 
 #include <unistd.h>
 
@@ -169,6 +170,37 @@ TEST(a_removed_secret_is_refused)
     KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals > 0);
     assert_int_equal(kit_nodes[1].ups, 1);
     kit_stop_both();
+}
+
+/* The process that was reached ends before it has read anything: the next attempt may succeed, so
+ * nothing is refused. Here the socket takes no bytes any more. */
+TEST(an_end_right_after_the_connect_is_no_refusal)
+{
+    struct kit_setup setup = make(KEYS_REQUIRED, KEYS_REQUIRED);
+    struct sockaddr_in addr = kit_loopback(setup.port[1]);
+    int fd = loop_listen((struct sockaddr *)&addr, sizeof(addr), 8);
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct tcp_figures figures;
+    const struct link *link = NULL;
+
+    assert_true(fd >= 0);
+    kit_start(&setup, 2);
+    link = kit_nodes[2].tcp->links;
+    tcp_tick(kit_nodes[2].tcp, os_now_ms());
+    assert_non_null(link->dialing);
+    while (loop_connect_result(link->dialing->watch.fd) != 0) {
+        assert_true(os_now_ms() < end_ms);
+    }
+    assert_int_equal(shutdown(link->dialing->watch.fd, SHUT_WR), 0);
+    while (link->dialing) {
+        assert_true(os_now_ms() < end_ms);
+        loop_run_once(&kit_nodes[2].loop, 10);
+    }
+    tcp_figures(kit_nodes[2].tcp, &figures);
+    assert_int_equal(figures.refused, 0);
+    assert_int_equal(kit_nodes[2].refusals, 0);
+    kit_stop(2);
+    close(fd);
 }
 
 /* ---- Callers that send anything. ---- */

@@ -7,19 +7,6 @@ enum {
     HANG_UPS_MAX = 3 /* Hang-ups in a row that count as a refusal. */
 };
 
-static void take_connected(struct conn *conn)
-{
-    ASSERT(conn->dialed && conn->state == CONN_CONNECTING);
-
-    int result = loop_connect_result(conn->watch.fd);
-
-    if (result == 0) {
-        shake_begin(conn);
-    } else if (result != -EINPROGRESS) {
-        tcp_drop(conn, "cannot connect");
-    }
-}
-
 /* Ends a connection that has failed. A peer that refuses this replica reports that in its own log
  * only, and hangs up before or after its greeting. So repeated hang-ups in the handshake count as a
  * refusal. A peer whose process ends hangs up too, but not again and again. If TLS has failed, the
@@ -43,6 +30,23 @@ static void lose(struct conn *conn, enum err err)
             "reason");
     } else {
         tcp_drop(conn, why);
+    }
+}
+
+static void take_connected(struct conn *conn)
+{
+    ASSERT(conn->dialed && conn->state == CONN_CONNECTING);
+
+    int result = loop_connect_result(conn->watch.fd);
+
+    if (result == 0) {
+        enum err err = shake_begin(conn);
+
+        if (err) {
+            lose(conn, err);
+        }
+    } else if (result != -EINPROGRESS) {
+        tcp_drop(conn, "cannot connect");
     }
 }
 

@@ -115,7 +115,7 @@ enum err shake_seal(struct conn *conn)
     return err ? err : continue_tls(conn);
 }
 
-void shake_begin(struct conn *conn)
+enum err shake_begin(struct conn *conn)
 {
     ASSERT(conn->state == CONN_CONNECTING);
 
@@ -124,15 +124,13 @@ void shake_begin(struct conn *conn)
     if (conn->tcp->options.tls < KEYS_DIAL) {
         conn->state = CONN_GREETING;
         send_greeting(conn);
-        return;
+        return ERR_OK;
     }
     conn->state = CONN_SEALING;
     err = conn_seal(conn);
     err = err ? err : conn_shake(conn);
     ASSERT(err); /* The dialer begins, so that TLS cannot be done before the peer has answered. */
-    if (err != ERR_BUSY) {
-        (void)tcp_refuse(conn, "%s", conn_error(conn, err));
-    }
+    return err == ERR_BUSY ? ERR_OK : err;
 }
 
 /* ---- Greeting and HELLO. ---- */

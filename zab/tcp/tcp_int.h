@@ -302,8 +302,9 @@ static inline struct slice conn_input(const struct conn *conn)
 
 /* ---- shake.c ---- */
 
-/* Begins the handshake, once connected: TLS, or the dialer's greeting. */
-void shake_begin(struct conn *conn);
+/* Begins the handshake, once connected: TLS, or the dialer's greeting. An error ends the
+ * connection, and conn_error says why. */
+enum err shake_begin(struct conn *conn);
 
 /* Continues the handshake of TLS, or finds that the caller does not speak TLS. ERR_OK: the greeting
  * comes next; bytes of it may have been read. ERR_BUSY: more bytes are needed. Other errors end the
