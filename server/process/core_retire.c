@@ -16,9 +16,9 @@
 enum {
     PAUSE_MS = 3000,   /* Between two closed connections. */
     ALWAYS_MS = 60000, /* A connection is closed then in any case. */
-    SLOT_MS = 4000,    /* Part of the time of one replica ... */
-    MARGIN_MS = 1000,  /* ... and of it the time at both ends in which nothing is closed. */
-    FRESH_TICKS = 4    /* A report of another replica counts for so many ticks, */
+    SLOT_MS = 4000,    /* Part of the time of one replica. */
+    MARGIN_MS = 1000,  /* Time at both ends of that part in which nothing is closed. */
+    FRESH_TICKS = 4    /* A report of another replica counts for so many ticks. */
 };
 
 static bool has_slot(const struct config *config)

@@ -110,6 +110,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
                                   .ensemble = "kit",
                                   .queue_bytes_max =
                                       setup->queue_bytes_max ? setup->queue_bytes_max : 1 << 20,
+                                  .records_per_key = setup->records_per_key,
                                   .connect_timeout_ms = 2000,
                                   .retry_min_ms = 5,
                                   .retry_max_ms = 40,

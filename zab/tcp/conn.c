@@ -329,8 +329,10 @@ enum err conn_seal(struct conn *conn)
 {
     ASSERT(conn->state == CONN_SEALING && !conn->seal);
 
-    struct seal_options options = {
-        .keys = conn->keys, .from = conn->tcp->options.id, .to = conn->dialed ? conn->peer : 0};
+    struct seal_options options = {.keys = conn->keys,
+                                   .from = conn->tcp->options.id,
+                                   .to = conn->dialed ? conn->peer : 0,
+                                   .records_per_key = conn->tcp->options.records_per_key};
     struct slice input = conn_input(conn);
 
     conn->seal = seal_open(&options);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 #include "zab/tcp/keys_int.h"
 
 #include <inttypes.h>
@@ -10,9 +11,14 @@
 #include <stdlib.h>
 
 enum {
-    SHAKE_BYTES_MAX = 64 << 10, /* Bytes that a peer may send before the handshake is done. */
+    SHAKE_BYTES_MAX = 80 << 10, /* Bytes that a peer may send before the handshake is done. */
     READ_BYTES = 16 << 10,      /* Plain bytes of the longest record. */
     IDENTITY_MAX = 64,
+    /* After the handshake TLS has few messages of its own: above all a KeyUpdate, which costs this
+     * side much more than the peer. A peer may send one for so many bytes of data, and save up
+     * some. A replica sends one in SEAL_KEY_RECORDS records. */
+    MESSAGE_COST = 64 << 10,
+    CREDIT_MAX = 16 * MESSAGE_COST,
 };
 
 /* The identity of the dialer's secret: the name of the secret in hex, then whether the dialer has a
@@ -35,6 +41,10 @@ struct seal {
     BIO *out;           /* For the socket; owned by `ssl`. */
     size_t sent;        /* Bytes at the front of `out` that the socket has taken. */
     size_t shake_bytes; /* Bytes received before the handshake was done. */
+    uint64_t records;   /* Sealed with the present key. */
+    uint64_t records_per_key;
+    uint64_t credit; /* For messages of TLS, in bytes of data. */
+    bool flooded;    /* The peer has sent more of them than its credit allows. */
     bool dials;
     bool done;
     bool unknown_secret; /* The dialer has named a secret that this replica does not have. */
@@ -121,6 +131,30 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **
     return 1;
 }
 
+/* ---- Messages of TLS after the handshake. ---- */
+
+/* One call of SSL_read_ex works on all messages that have arrived, until data comes. So what has
+ * arrived is dropped when there are too many: the connection has failed. */
+static void on_message(int writes, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                       void *ctx)
+{
+    struct seal *seal = ctx;
+
+    (void)version;
+    (void)bytes;
+    (void)len;
+    (void)ssl;
+    if (writes || !seal->done || type != SSL3_RT_HANDSHAKE) {
+        return;
+    }
+    if (seal->credit >= MESSAGE_COST) {
+        seal->credit -= MESSAGE_COST;
+    } else {
+        seal->flooded = true;
+        (void)BIO_reset(seal->in);
+    }
+}
+
 /* ---- Life. ---- */
 
 struct seal *seal_open(const struct seal_options *options)
@@ -131,12 +165,17 @@ struct seal *seal_open(const struct seal_options *options)
 
     seal->keys = keys_share(options->keys);
     seal->dials = dials;
+    seal->credit = CREDIT_MAX;
+    seal->records_per_key =
+        options->records_per_key > 0 ? options->records_per_key : SEAL_KEY_RECORDS;
     seal->ssl = SSL_new(dials ? seal->keys->dialer : seal->keys->acceptor);
     seal->in = BIO_new(BIO_s_mem());
     seal->out = BIO_new(BIO_s_mem());
     ASSERT(seal->ssl && seal->in && seal->out);
     SSL_set_bio(seal->ssl, seal->in, seal->out);
     (void)SSL_set_app_data(seal->ssl, seal);
+    SSL_set_msg_callback(seal->ssl, on_message);
+    SSL_set_msg_callback_arg(seal->ssl, seal);
     if (dials) {
         (void)snprintf(name, sizeof(name), NAME_FORMAT, options->from, options->to);
         ASSERT(SSL_set_tlsext_host_name(seal->ssl, name) == 1);
@@ -186,15 +225,16 @@ static const struct {
     {ALERT_DECRYPT_ERROR, "the secret of the peer differs: check peerSecretFile on both replicas"},
     {ALERT_ILLEGAL_PARAMETER,
      "the secret of the peer differs: check peerSecretFile on both replicas"},
-    {ALERT_BAD_CERTIFICATE, "the peer refuses the certificate of this replica: check peerCertFile "
-                            "here, and the log of the peer"},
+    {ALERT_BAD_CERTIFICATE,
+     "the peer refuses the certificate of this replica, which may not be valid yet by the clock of "
+     "the peer: check peerCertFile here, and the log of the peer"},
     {ALERT_UNSUPPORTED_CERTIFICATE, "the peer refuses the certificate of this replica: it is not "
                                     "for TLS clients and servers both"},
     {ALERT_CERTIFICATE_UNKNOWN, "the peer refuses the certificate of this replica: check "
                                 "peerCertFile here, and the log of the peer"},
     {ALERT_CERTIFICATE_EXPIRED,
-     "the peer says that the certificate of this replica has expired or is not valid yet: renew "
-     "peerCertFile, or check the clocks"},
+     "the peer says that the certificate of this replica has expired: renew peerCertFile, or check "
+     "the clocks"},
     {ALERT_UNKNOWN_CA, "the peer does not trust the CA of this replica's certificate: check "
                        "peerCaFile on both replicas"},
     {ALERT_CERTIFICATE_REQUIRED, "the peer wants a certificate, and this replica has none: set "
@@ -305,7 +345,7 @@ enum err seal_put(struct seal *seal, struct slice bytes)
 
     if (!seal->done) {
         seal->shake_bytes += bytes.len;
-        if (seal->shake_bytes > SHAKE_BYTES_MAX + READ_BYTES) {
+        if (seal->shake_bytes > SHAKE_BYTES_MAX) {
             return fail_limit(seal, "the TLS handshake of the peer is too long");
         }
     }
@@ -357,12 +397,16 @@ enum err seal_read(struct seal *seal, struct buf *to)
         ERR_clear_error();
         if (SSL_read_ex(seal->ssl, room, READ_BYTES, &got) == 1) {
             to->len += got;
+            seal->credit = min_u64(seal->credit + got, CREDIT_MAX);
             continue;
+        }
+        if (seal->flooded) {
+            return fail_limit(seal, "the peer renews its keys without end");
         }
         switch (SSL_get_error(seal->ssl, 0)) {
         case SSL_ERROR_WANT_READ:
             return seal_pending(seal).len > (size_t)2 * SEAL_AHEAD_MAX
-                       ? fail_limit(seal, "the peer asks for new keys without end")
+                       ? fail_limit(seal, "the peer asks for new keys, and reads no answer")
                        : ERR_OK;
         case SSL_ERROR_ZERO_RETURN:
             return ERR_CLOSED;
@@ -373,21 +417,39 @@ enum err seal_read(struct seal *seal, struct buf *to)
     }
 }
 
+/* Seals one record, with a new key if the last one has sealed enough. Returns how many bytes it
+ * took; 0: TLS has failed. */
+static size_t write_record(struct seal *seal, struct slice bytes)
+{
+    size_t written = 0;
+
+    if (seal->records >= seal->records_per_key) {
+        seal->records = 0;
+        if (SSL_key_update(seal->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
+            explain(seal);
+            return 0;
+        }
+    }
+    if (SSL_write_ex(seal->ssl, bytes.data, bytes.len, &written) != 1) {
+        explain(seal);
+        return 0;
+    }
+    ASSERT(written <= READ_BYTES); /* SSL_MODE_ENABLE_PARTIAL_WRITE: one record. */
+    seal->records++;
+    return written;
+}
+
 size_t seal_write(struct seal *seal, struct slice bytes)
 {
     size_t taken = 0;
+    size_t written = 1;
 
     ASSERT(seal->done && bytes.len > 0 && seal_pending(seal).len == 0);
     ERR_clear_error();
-    while (taken < bytes.len && taken < SEAL_AHEAD_MAX) {
-        size_t len =
-            bytes.len - taken < SEAL_AHEAD_MAX - taken ? bytes.len - taken : SEAL_AHEAD_MAX - taken;
-        size_t written = 0;
+    while (taken < bytes.len && taken < SEAL_AHEAD_MAX && written > 0) {
+        size_t len = min_size(bytes.len - taken, SEAL_AHEAD_MAX - taken);
 
-        if (SSL_write_ex(seal->ssl, bytes.data + taken, len, &written) != 1) {
-            explain(seal);
-            break;
-        }
+        written = write_record(seal, slice_make(bytes.data + taken, len));
         taken += written;
     }
     return taken;

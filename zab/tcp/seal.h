@@ -22,14 +22,17 @@ struct seal;
 enum {
     SEAL_FIRST_BYTE = 0x16,    /* Of a TLS connection; a greeting begins with 'Z'. */
     SEAL_AHEAD_MAX = 64 << 10, /* Plain bytes that are sealed before the socket takes them. */
+    /* Records that one key seals. RFC 8446, 5.5 allows 2^24.5 with AES-GCM. */
+    SEAL_KEY_RECORDS = 1 << 22,
     SEAL_WHY_MAX = 200,
 };
 
 /* What a connection is, for its handshake. */
 struct seal_options {
-    struct keys *keys; /* Shared; the seal takes its own reference. */
-    uint32_t from;     /* Dialer: id of this replica. */
-    uint32_t to;       /* Dialer: id of the peer; 0: this side accepts. */
+    struct keys *keys;        /* Shared; the seal takes its own reference. */
+    uint32_t from;            /* Dialer: id of this replica. */
+    uint32_t to;              /* Dialer: id of the peer; 0: this side accepts. */
+    uint64_t records_per_key; /* Records that one key seals; 0: SEAL_KEY_RECORDS. */
 };
 
 struct seal *seal_open(const struct seal_options *options);
@@ -43,11 +46,12 @@ enum err seal_put(struct seal *seal, struct slice bytes);
 enum err seal_shake(struct seal *seal);
 
 /* Appends all plain bytes that have arrived. ERR_CLOSED: the peer has ended the connection.
- * ERR_FORMAT: the bytes were not sealed by the peer; seal_why says it. */
+ * ERR_FORMAT: the bytes were not sealed by the peer, or it renews its keys without end; seal_why
+ * says it. */
 enum err seal_read(struct seal *seal, struct buf *to);
 
-/* Seals bytes when none wait for the socket; returns how many it took. 0: TLS has failed; seal_why
- * says why. */
+/* Seals bytes when none wait for the socket, and renews the key when it has sealed enough; returns
+ * how many bytes it took. 0: TLS has failed; seal_why says why. */
 size_t seal_write(struct seal *seal, struct slice bytes);
 
 /* Returns the bytes that wait for the socket; seal_sent drops those that the socket took. */

@@ -1,10 +1,10 @@
 /*
  * tcp.h - carries the protocol's messages between replicas: one TCP connection per pair.
  *
- * Of each pair the replica with the larger id dials; both sides prove the shared secret (HMAC over
- * both nonces) before the first message is parsed. With TLS the whole connection is sealed. Queues
- * are bounded in bytes: a peer that does not read is dropped, and synchronises again when it is
- * back. All calls come from the core thread.
+ * Of each pair the replica with the larger id dials; before the first message is parsed, both sides
+ * prove the shared secret (HMAC over both nonces) or, within TLS, their certificates. With TLS the
+ * whole connection is sealed. Queues are bounded in bytes: a peer that does not read is dropped,
+ * and synchronises again when it is back. All calls come from the core thread.
  */
 #ifndef ZAB_TCP_TCP_H
 #define ZAB_TCP_TCP_H
@@ -36,6 +36,7 @@ struct tcp_options {
     uint64_t queue_bytes_max;
     /* Maximum of handshakes at a time with callers that have proven nothing; 0: 256. */
     uint32_t shaking_max;
+    uint64_t records_per_key; /* Records of TLS that one key seals; 0: SEAL_KEY_RECORDS. */
     uint32_t connect_timeout_ms;
     uint32_t retry_min_ms; /* Back-off between attempts, with jitter. */
     uint32_t retry_max_ms;
