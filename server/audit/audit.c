@@ -189,14 +189,17 @@ static void begin(struct audit *audit)
 {
     const struct audit_tail *tail = &audit->tail;
     const struct audit_note *note = &audit->note;
-    bool by_tail = tail->has_zxid && (!tail->has_cluster || is_same(audit, tail->cluster));
+    bool by_tail = tail->has_zxid && tail->has_cluster && is_same(audit, tail->cluster);
     bool by_note = note->is_known && is_same(audit, note->cluster);
 
     audit->at = by_tail || by_note ? max_u64(by_tail ? tail->zxid : 0, by_note ? note->written : 0)
                                    : audit->options.start;
     audit->begun = true;
     audit->note.synced = by_note ? audit->note.synced : audit->at;
+    audit->note.written = audit->at;
     memcpy(audit->note.cluster, audit->cluster, AUDIT_CLUSTER_LEN);
+    /* From here on a change is missing if recording begins anywhere else. */
+    audit_note_write(&audit->note);
     atomic_store(&audit->recorded, audit->at);
     atomic_store(&audit->keep, audit->at);
     audit_put_open_first(audit);

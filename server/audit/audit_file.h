@@ -75,12 +75,13 @@ struct audit_tail {
     bool has_zxid;
     zxid_t zxid; /* All up to here is recorded. */
     bool has_cluster;
-    uint8_t cluster[AUDIT_CLUSTER_LEN]; /* Cluster that the first line names. */
+    uint8_t cluster[AUDIT_CLUSTER_LEN]; /* Of the change that has the zxid. */
     uint64_t cut;                       /* Bytes that were cut off. */
 };
 
 /* Repairs the end of the file: cuts off a torn line, and the lines of a transaction of which not
- * all were written, so that they can be written again. Then looks for the last zxid. ERR_FORMAT:
+ * all were written, so that they can be written again. Then looks for the last zxid, and for the
+ * last line before it that names a cluster. ERR_FORMAT:
  * the file does not end like an audit file, and is left as it is. ERR_IO. */
 enum err audit_tail_read(struct audit_file *file, struct audit_tail *ret_tail);
 

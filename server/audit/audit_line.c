@@ -429,6 +429,8 @@ struct audit_mark audit_line_mark(struct slice line)
     struct slice rest = slice_from(name, len);
 
     if (!starts_with(rest, zxid_key)) {
+        /* A cluster that has no change yet begins with zxid 0, which is not written. */
+        mark.has_zxid = slice_eq(slice_make(name.data, len), slice_str("open"));
         return mark;
     }
     mark.has_zxid = read_hex(slice_from(rest, sizeof(zxid_key) - 1), &mark.zxid);

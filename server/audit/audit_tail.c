@@ -8,7 +8,8 @@
 
 enum {
     PIECE = 64 << 10, /* Bytes read at a time. */
-    HEAD_MAX = 512    /* Bytes of a line's beginning that are parsed. */
+    HEAD_MAX = 512,   /* Bytes of a line's beginning that are parsed. */
+    OPEN_HEAD = 32    /* Not less than what tells that a line names a cluster. */
 };
 
 /* Reads whole ranges of the file. */
@@ -115,11 +116,12 @@ static bool is_torn_line(const struct audit_file *file, uint64_t start)
     return memcmp(head, begin, len) == 0 || slice_is_zero(slice_make(head, len));
 }
 
-/* Reads the cluster from the first line. */
-static enum err read_cluster(const struct audit_file *file, uint8_t *piece, struct audit_tail *tail)
+/* Reads the cluster from the line at `start`. */
+static enum err read_cluster(const struct audit_file *file, uint64_t start, uint8_t *piece,
+                             struct audit_tail *tail)
 {
-    size_t len = (size_t)min_u64(file->size, HEAD_MAX);
-    enum err err = read_at(file, 0, piece, len);
+    size_t len = (size_t)min_u64(file->size - start, HEAD_MAX);
+    enum err err = read_at(file, start, piece, len);
 
     if (err == ERR_OK) {
         struct slice head = slice_make(piece, len);
@@ -128,6 +130,45 @@ static enum err read_cluster(const struct audit_file *file, uint8_t *piece, stru
         tail->has_cluster = audit_line_cluster(line, tail->cluster);
     }
     return err;
+}
+
+/* Returns the offset of the last line in `text` that names a cluster, not counting one without a
+ * line feed before it; text.len: there is none. */
+static size_t last_open(struct slice text)
+{
+    static const char begin[] = "\n{\"event\":\"open\",";
+    size_t at = text.len;
+
+    for (;;) {
+        size_t from = at < text.len ? at : 0;
+        const uint8_t *found = memmem(text.data + from, text.len - from, begin, sizeof(begin) - 1);
+
+        if (!found) {
+            return at;
+        }
+        at = (size_t)(found - text.data) + 1;
+    }
+}
+
+/* Finds the cluster of the line that ends at `end`: the last line about a start names it. In a file
+ * that is too large to be searched it is that of the first line. */
+static enum err find_cluster(const struct audit_file *file, uint64_t end, uint8_t *piece,
+                             struct audit_tail *tail)
+{
+    uint64_t low = end > AUDIT_LOOK_BACK_MAX ? end - AUDIT_LOOK_BACK_MAX : 0;
+
+    while (end > low) {
+        size_t len = (size_t)min_u64(end - low, PIECE);
+        enum err err = read_at(file, end - len, piece, len);
+        size_t at = err == ERR_OK ? last_open(slice_make(piece, len)) : len;
+
+        if (err != ERR_OK || at < len) {
+            return err == ERR_OK ? read_cluster(file, end - len + at, piece, tail) : err;
+        }
+        /* The next piece overlaps, because the beginning of a line may lie across the border. */
+        end = len < PIECE ? low : end - len + OPEN_HEAD;
+    }
+    return read_cluster(file, 0, piece, tail);
 }
 
 enum err audit_tail_read(struct audit_file *file, struct audit_tail *ret_tail)
@@ -154,8 +195,8 @@ enum err audit_tail_read(struct audit_file *file, struct audit_tail *ret_tail)
         err = file->size == end ? ERR_OK : ERR_IO;
         ret_tail->cut = size - end;
     }
-    if (err == ERR_OK && end > 0) {
-        err = read_cluster(file, piece, ret_tail);
+    if (err == ERR_OK && ret_tail->has_zxid) {
+        err = find_cluster(file, end, piece, ret_tail);
     }
     mem_free(piece);
     return err;

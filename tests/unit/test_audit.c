@@ -132,6 +132,79 @@ TEST(another_cluster_begins_again, akit, akit_set_up, akit_tear_down)
     assert_int_equal(akit_count(akit_text(akit), "\"after\":1}"), 2);
 }
 
+/* A replica that refuses clients before it knows its cluster: the file begins with refusals. */
+TEST(the_cluster_of_a_file_that_begins_with_refusals, akit, akit_set_up, akit_tear_down)
+{
+    const struct op_principal client = {.address = "::1"};
+    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
+
+    akit_sets(akit, 2);
+    assert_int_equal(akit_open(akit), ERR_OK);
+    audit_start(akit->audit, akit->skit->store);
+    audit_refused(akit->audit, &refusal);
+    AKIT_WAIT(akit_count(akit_text(akit), "\"event\":\"refused\"") == 1);
+    akit_record(akit);
+    akit_stop(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 2);
+
+    akit_remove(akit, "audit-position");
+    akit_run(akit); /* The same cluster continues. */
+    akit_record(akit);
+    akit_stop(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 2);
+
+    akit_remove(akit, "audit-position");
+    memset(akit->cluster, 8, sizeof(akit->cluster));
+    akit_run(akit); /* Another one begins. */
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 4);
+}
+
+TEST(the_last_cluster_of_a_file_counts, akit, akit_set_up, akit_tear_down)
+{
+    static const uint8_t clusters[] = {7, 8, 8, 7, 7};
+    static const size_t changes[] = {2, 4, 4, 6, 6};
+
+    akit_sets(akit, 2);
+    for (size_t i = 0; i < sizeof(clusters); i++) {
+        memset(akit->cluster, clusters[i], sizeof(akit->cluster));
+        akit_remove(akit, "audit-position");
+        akit_run(akit);
+        akit_record(akit);
+        akit_stop(akit);
+        assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), changes[i]);
+    }
+}
+
+/* It has begun, and ends before its first change: it continues from there, not from where it is
+ * when it is started again. */
+TEST(a_new_cluster_that_has_recorded_nothing, akit, akit_set_up, akit_tear_down)
+{
+    for (int loses_note = 0; loses_note < 2; loses_note++) {
+        akit_sets(akit, 1);
+        akit->start = akit->last;
+        akit_run(akit);
+        akit_record(akit);
+        akit_stop(akit);
+        akit_remove(akit, "audit-position");
+        akit->cluster[0]++;
+        akit->start = 0;
+        assert_int_equal(akit_open(akit), ERR_OK);
+        audit_applied(akit->audit, 0, akit->cluster);
+        audit_start(akit->audit, akit->skit->store);
+        AKIT_WAIT(akit_count(akit_text(akit), "\"event\":\"open\"") == 2);
+        akit_stop(akit);
+        akit_remove(akit, loses_note ? "audit-position" : "audit.log");
+        akit->start = akit->last;
+        akit_run(akit);
+        akit_record(akit);
+        assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), loses_note + 1);
+        akit_stop(akit);
+        akit_remove(akit, "audit.log");
+        akit_remove(akit, "audit-position");
+    }
+}
+
 TEST(a_purged_log_is_a_gap, akit, akit_set_up, akit_tear_down)
 {
     char want[160];

@@ -99,6 +99,59 @@ TEST(the_zxid_is_found_far_back, akit, akit_set_up, akit_tear_down)
     assert_true(tail_of(akit, ERR_OK).zxid == 7);
 }
 
+#define CLUSTER(digit) digit digit digit digit digit digit digit digit
+#define OPEN(zxid, digit) \
+    "{\"event\":\"open\"," zxid "\"replica\":1,\"cluster\":\"" CLUSTER(digit) "\"}\n"
+
+/* The last line about a start tells the cluster of what follows, and a zxid if it has none. */
+TEST(the_cluster_is_that_of_the_last_start, akit, akit_set_up, akit_tear_down)
+{
+    uint8_t want[AUDIT_CLUSTER_LEN];
+    struct audit_tail tail;
+
+    put_str(akit, REFUSED LINE("5"));
+    tail = tail_of(akit, ERR_OK);
+    assert_true(tail.zxid == 5 && !tail.has_cluster);
+    put_str(akit, OPEN("", "2222") REFUSED);
+    memset(want, 0x22, sizeof(want));
+    tail = tail_of(akit, ERR_OK);
+    assert_true(tail.has_zxid && tail.zxid == 0 && tail.has_cluster);
+    assert_memory_equal(tail.cluster, want, sizeof(want));
+    put_str(akit, LINE("9"));
+    tail = tail_of(akit, ERR_OK);
+    assert_true(tail.zxid == 9 && tail.has_cluster);
+    assert_memory_equal(tail.cluster, want, sizeof(want));
+    put_str(akit, OPEN("\"zxid\":\"0x4\",", "3333") MORE("5"));
+    memset(want, 0x33, sizeof(want));
+    tail = tail_of(akit, ERR_OK);
+    assert_true(tail.zxid == 4 && tail.cut > 0);
+    assert_memory_equal(tail.cluster, want, sizeof(want));
+}
+
+/* The line about the start lies across the border of what is read at a time. */
+TEST(the_cluster_is_found_far_back, akit, akit_set_up, akit_tear_down)
+{
+    struct buf text;
+    uint8_t want[AUDIT_CLUSTER_LEN];
+
+    buf_init(&text, 4 << 20);
+    memset(want, 0x22, sizeof(want));
+    for (size_t shift = 0; shift < 40; shift++) {
+        buf_clear(&text);
+        buf_append_str(&text, OPEN("", "1111") OPEN("\"zxid\":\"0x4\",", "2222"));
+        while (text.len < (64 << 10) + shift) {
+            buf_append_str(&text, LINE("5"));
+        }
+        (void)unlink(akit->path);
+        put(akit, buf_slice(&text));
+        struct audit_tail tail = tail_of(akit, ERR_OK);
+
+        assert_true(tail.zxid == 5 && tail.has_cluster);
+        assert_memory_equal(tail.cluster, want, sizeof(want));
+    }
+    buf_release(&text);
+}
+
 /* A file that is named by mistake keeps all its bytes. */
 TEST(another_file_is_left_as_it_is, akit, akit_set_up, akit_tear_down)
 {
