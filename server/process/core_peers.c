@@ -170,6 +170,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     }
     struct tcp_options options = {
         .id = config->id,
+        .host = config_self(config)->host,
         .listen_host = config->peers.host,
         .listen_port = config->peers.port,
         .peers = peers,

@@ -101,6 +101,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
     char advertise[32];
     struct keys *keys = load_keys(setup->files[id], setup->secret[id], setup->next_secret[id]);
     struct tcp_options options = {.id = id == 2 && setup->claims ? setup->claims : id,
+                                  .host = setup->knows_host ? "127.0.0.1" : NULL,
                                   .listen_host = setup->host ? setup->host : "127.0.0.1",
                                   .listen_port = setup->port[id],
                                   .peers = &peer,

@@ -38,6 +38,7 @@ struct kit_setup {
     uint16_t port[3]; /* Of replicas 1 and 2. */
     uint16_t via;     /* The port where 2 dials 1, if not directly. */
     const char *host;
+    bool knows_host; /* The replicas know that they have the same host in the server list. */
     const char *secret[3];
     const char *next_secret[3]; /* Second line of peerSecretFile. */
     enum keys_mode tls[3];

@@ -127,6 +127,21 @@ TEST(a_certificate_of_another_replica_is_refused, certs, open_kit, close_kit)
     expect_refused(certs, 2, "its certificate is not one of replica 1: the names in it (DNS:zk3");
 }
 
+/* Then the certificate of one would be that of the other. */
+TEST(a_host_of_several_replicas_names_none_of_them, certs, open_kit, close_kit)
+{
+    certs->setup.knows_host = true;
+    give(certs, 1, NULL, "zabra://kit/1");
+    give(certs, 2, "127.0.0.1", NULL);
+    expect_refused(certs, 1,
+                   "not one of replica 2: it must include zabra://ENSEMBLE/2, because several "
+                   "replicas have its host; the names in it: IP:(address)");
+    give(certs, 2, "127.0.0.1", "zabra://kit/2");
+    expect_sealed(certs, KEYS_SEAL_CERTIFICATE);
+    give(certs, 1, "127.0.0.1", "zabra://kit/2");
+    expect_refused(certs, 2, "it must include zabra://ENSEMBLE/1");
+}
+
 TEST(another_authority_is_refused, certs, open_kit, close_kit)
 {
     struct cert_kit other;

@@ -358,24 +358,35 @@ static bool look_at_names(X509 *certificate, const struct certificate_claim *cla
     return fits;
 }
 
+static bool names_host(X509 *certificate, const char *host)
+{
+    const unsigned flags = X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
+
+    return host && (X509_check_host(certificate, host, 0, flags, NULL) == 1 ||
+                    X509_check_ip_asc(certificate, host, 0) == 1);
+}
+
 bool certificate_fits(X509 *certificate, const struct certificate_claim *claim, char *why,
                       size_t why_size)
 {
-    const unsigned flags = X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
     struct buf names;
 
     buf_init(&names, NAMES_BYTES_MAX);
 
-    bool fits = look_at_names(certificate, claim, &names) ||
-                X509_check_host(certificate, claim->host, 0, flags, NULL) == 1 ||
-                X509_check_ip_asc(certificate, claim->host, 0) == 1;
+    bool fits = look_at_names(certificate, claim, &names) || names_host(certificate, claim->host);
+    const char *shown = names.len > 0 ? buf_cstr(&names) : "none";
 
-    if (!fits) {
+    if (!fits && claim->host) {
         (void)snprintf(why, why_size,
                        "its certificate is not one of replica %" PRIu32
                        ": the names in it (%s) do not include %.64s of server.%" PRIu32,
-                       claim->id, names.len > 0 ? buf_cstr(&names) : "none", claim->host,
-                       claim->id);
+                       claim->id, shown, claim->host, claim->id);
+    } else if (!fits) {
+        (void)snprintf(why, why_size,
+                       "its certificate is not one of replica %" PRIu32
+                       ": it must include zabra://ENSEMBLE/%" PRIu32
+                       ", because several replicas have its host; the names in it: %s",
+                       claim->id, claim->id, shown);
     }
     ERR_clear_error();
     buf_release(&names);

@@ -42,7 +42,7 @@ enum err certificate_use(struct keys *keys, const struct keys_options *options,
  * ENSEMBLE is one of the two names given. Else `why` gets a sentence. */
 struct certificate_claim {
     uint32_t id;
-    const char *host;         /* As in server.N. */
+    const char *host;         /* As in server.N; NULL: several replicas have this host. */
     const char *ensembles[2]; /* "" or NULL: none. */
 };
 

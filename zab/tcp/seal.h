@@ -72,7 +72,8 @@ uint32_t seal_caller(const struct seal *seal);
 void seal_channel(struct seal *seal, uint8_t out[CRYPTO_SHA256_LEN]);
 
 /* Whether the peer's certificate names this replica; true on connections without certificates. Else
- * `why` says it. `ensembles`: names of the ensemble in URIs, "" for none. */
+ * `why` says it. `host`: NULL if several replicas have it, so that it names none of them.
+ * `ensembles`: names of the ensemble in URIs, "" for none. */
 bool seal_is_of(struct seal *seal, uint32_t id, const char *host, const char *const ensembles[2],
                 char why[SEAL_WHY_MAX]);
 

@@ -4,6 +4,7 @@
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 enum {
     START_RANDOM_BITS = 20 /* Random bits at the end of a start number, after the time. */
@@ -19,6 +20,18 @@ static uint64_t make_start(void)
     uint64_t random = os_random_u64() & ((UINT64_C(1) << START_RANDOM_BITS) - 1);
 
     return (uint64_t)os_wall_ms() << START_RANDOM_BITS | random | 1;
+}
+
+/* Whether another replica of the server list has the host of this peer. */
+static bool shares_host(const struct tcp_options *options, uint32_t peer)
+{
+    const char *host = options->peers[peer].host;
+    bool shares = options->host && !strcasecmp(options->host, host);
+
+    for (uint32_t i = 0; i < options->peer_count; i++) {
+        shares |= i != peer && !strcasecmp(options->peers[i].host, host);
+    }
+    return shares;
 }
 
 static void copy_options(struct tcp *tcp, const struct tcp_options *options)
@@ -40,9 +53,11 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
     for (uint32_t i = 0; i < options->peer_count; i++) {
         ASSERT(options->peers[i].id != options->id);
         tcp->links[i].peer = options->peers[i];
+        tcp->links[i].shares_host = shares_host(options, i);
         tcp->links[i].backoff_ms = options->retry_min_ms;
     }
     tcp->options.peers = NULL;
+    tcp->options.host = NULL;
     if (tcp->options.start == 0) {
         tcp->options.start = make_start();
     }

@@ -24,6 +24,7 @@ struct tcp_peer {
 
 struct tcp_options {
     uint32_t id;
+    const char *host;        /* Of this replica in the server list; NULL: unknown. */
     const char *listen_host; /* Name or address; a name may get its address later. */
     uint16_t listen_port;
     const struct tcp_peer *peers; /* The other replicas. */

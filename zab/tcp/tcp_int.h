@@ -92,6 +92,7 @@ struct question {
 /* One of the other replicas, connected or not. */
 struct link {
     struct tcp_peer peer;
+    bool shares_host; /* Another replica has the same host in the server list. */
     struct conn *up;
     struct conn *dialing;         /* Connecting or shaking hands. */
     bool resolving;               /* A job is with the resolver. */
