@@ -1,6 +1,5 @@
 #include "tls/shaker.h"
 
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
@@ -19,9 +18,8 @@ struct tls_shaker {
     struct loop_watch given_watch;
     struct mailbox done;
     struct list waiting; /* Without a place, oldest first. */
-    struct list running; /* The one whose client has sent nothing for longest first. */
-    uint32_t count;      /* Of `running`. */
-    struct map counts;   /* Of `running`, by the key of an address. */
+    struct list running; /* Oldest first. */
+    struct tls_shares shares;
     uint64_t scan_at_ms;
     uint64_t look_at_ms; /* When the files are looked at again. */
     struct thread thread;
@@ -51,12 +49,9 @@ static void give_back(struct tls_shaker *shaker, struct tls_shake *shake)
 static void finish(struct tls_shake *shake)
 {
     struct tls_shaker *shaker = shake->shaker;
-    uint64_t count = map_amount(&shaker->counts, shake->address_key);
 
-    ASSERT(count > 0 && shaker->count > 0);
-    map_set_amount(&shaker->counts, shake->address_key, count - 1);
-    shaker->count--;
-    metric_set(&tls_current_metrics(shaker->current)->running, shaker->count);
+    tls_shares_leave(&shaker->shares, &shake->share);
+    metric_set(&tls_current_metrics(shaker->current)->running, shaker->shares.count);
     loop_remove(&shaker->loop, &shake->watch);
     list_remove(&shake->node);
     if (shake->failure != TLS_NONE) {
@@ -72,8 +67,20 @@ static void fail(struct tls_shake *shake, enum tls_failure failure)
     if (shake->running) {
         finish(shake);
     } else {
+        tls_shares_leave(&shake->shaker->shares, &shake->share);
         list_remove(&shake->node);
         give_back(shake->shaker, shake);
+    }
+}
+
+/* Waits until the descriptor is ready. The time for the client's next flight begins with the
+ * server's first answer, and only with that. */
+static void await(struct tls_shake *shake, uint32_t events)
+{
+    loop_modify(&shake->shaker->loop, &shake->watch, events);
+    if (!shake->answered && tls_socket_has_answered(shake->running)) {
+        shake->answered = true;
+        tls_shares_extend(&shake->share, os_now_ms() + TLS_FLIGHT_MS);
     }
 }
 
@@ -85,35 +92,27 @@ static void move_on(struct tls_shake *shake)
         finish(shake);
         return;
     case TLS_STEP_READ:
-        loop_modify(&shake->shaker->loop, &shake->watch, LOOP_READ);
+        await(shake, LOOP_READ);
         return;
     case TLS_STEP_WRITE:
-        loop_modify(&shake->shaker->loop, &shake->watch, LOOP_WRITE);
+        await(shake, LOOP_WRITE);
         return;
     }
 }
 
 static void on_ready(struct loop_watch *watch, uint32_t ready UNUSED)
 {
-    struct tls_shake *shake = watch->ctx;
-
-    shake->moved_ms = os_now_ms();
-    list_remove(&shake->node);
-    list_push_back(&shake->shaker->running, &shake->node);
-    move_on(shake);
+    move_on(watch->ctx);
 }
 
 static void start(struct tls_shaker *shaker, struct tls_shake *shake)
 {
     struct tls_context *context = tls_current_get(shaker->current);
-    uint64_t count = map_amount(&shaker->counts, shake->address_key);
 
     list_remove(&shake->node);
     list_push_back(&shaker->running, &shake->node);
-    map_set_amount(&shaker->counts, shake->address_key, count + 1);
-    shaker->count++;
-    metric_set(&tls_current_metrics(shaker->current)->running, shaker->count);
-    shake->moved_ms = os_now_ms();
+    tls_shares_hold(&shaker->shares, &shake->share, os_now_ms() + TLS_HELLO_MS);
+    metric_set(&tls_current_metrics(shaker->current)->running, shaker->shares.count);
     shake->running = tls_socket_new(context, shake->fd);
     tls_context_unref(context);
     loop_add_reader(&shaker->loop, &shake->watch, shake->fd, on_ready, shake);
@@ -122,36 +121,32 @@ static void start(struct tls_shaker *shaker, struct tls_shake *shake)
 
 /* ---- Bounds ---- */
 
-/* Returns the running handshake to end for a waiting one; NULL: none has been patient enough. */
-static struct tls_shake *weakest(struct tls_shaker *shaker, uint64_t now_ms)
+/* Ends a handshake for a waiting one; false: none has had its time. Before that it is continued,
+ * because its client may have sent all that it has to, and this thread may be late. */
+static bool make_room(struct tls_shaker *shaker, uint64_t now_ms)
 {
-    /* The average number of handshakes per address; at least one address has that many. */
-    uint64_t share = shaker->count / map_count(&shaker->counts);
+    const uint64_t count = shaker->shares.count;
+    struct tls_shares_one *one = NULL;
 
-    list_for_each_entry (struct tls_shake, shake, node, &shaker->running) {
-        if (now_ms < shake->moved_ms + TLS_PATIENCE_MS) {
-            return NULL;
-        }
-        if (map_amount(&shaker->counts, shake->address_key) >= share) {
-            return shake;
+    while (shaker->shares.count == count &&
+           (one = tls_shares_weakest(&shaker->shares, now_ms)) != NULL) {
+        struct tls_shake *shake = list_entry(one, struct tls_shake, share);
+
+        move_on(shake); /* May end it, or give it more time. */
+        if (shaker->shares.count == count && now_ms >= one->patient_ms) {
+            fail(shake, TLS_EVICTED);
         }
     }
-    return NULL;
+    return shaker->shares.count < count;
 }
 
 static void start_waiting(struct tls_shaker *shaker, uint64_t now_ms)
 {
     while (!list_empty(&shaker->waiting)) {
-        struct tls_shake *weak = NULL;
-
-        if (shaker->count >= shaker->most) {
-            weak = weakest(shaker, now_ms);
-            if (!weak) {
-                return;
-            }
-            fail(weak, TLS_EVICTED);
+        if (shaker->shares.count >= shaker->most && !make_room(shaker, now_ms)) {
+            return;
         }
-        start(shaker, list_first(&shaker->waiting, struct tls_shake, node));
+        start(shaker, list_entry(tls_shares_next(&shaker->shares), struct tls_shake, share));
     }
 }
 
@@ -172,7 +167,10 @@ static void on_given(struct loop_watch *watch, uint32_t ready UNUSED)
     struct list batch;
 
     (void)mailbox_drain(&shaker->given, &batch);
-    list_move_all(&shaker->waiting, &batch);
+    list_take_each (struct tls_shake, shake, node, &batch) {
+        list_push_back(&shaker->waiting, &shake->node);
+        tls_shares_wait(&shaker->shares, &shake->share, shake->address_key);
+    }
 }
 
 static void look_at_clock(struct tls_shaker *shaker, uint64_t now_ms)
@@ -223,7 +221,7 @@ struct tls_shaker *tls_shaker_start(struct tls_current *current, uint32_t most)
     loop_init(&shaker->loop);
     list_init(&shaker->waiting);
     list_init(&shaker->running);
-    map_init(&shaker->counts);
+    tls_shares_init(&shaker->shares);
     mailbox_init(&shaker->given, 1); /* Bounded by the limits of connections. */
     mailbox_init(&shaker->done, 1);
     shaker->look_at_ms = os_now_ms() + TLS_LOOK_MS;
@@ -246,7 +244,7 @@ void tls_shaker_free(struct tls_shaker *shaker)
     mailbox_release(&shaker->given);
     mailbox_release(&shaker->done);
     loop_release(&shaker->loop);
-    map_release(&shaker->counts);
+    tls_shares_release(&shaker->shares);
     mem_free(shaker);
 }
 
@@ -255,6 +253,7 @@ bool tls_shaker_give(struct tls_shaker *shaker, struct tls_shake *shake)
     shake->shaker = shaker;
     shake->socket = NULL;
     shake->running = NULL;
+    shake->answered = false;
     shake->failure = TLS_NONE;
     shake->detail[0] = '\0';
     shake->begun_us = os_now_us();

@@ -3,16 +3,22 @@
  * them.
  *
  * The acceptor gives a connection whose first byte announces TLS, and gets it back through `done`
- * when the handshake is complete or has failed. At most `most` handshakes run at a time, further
- * connections wait for a place. While some wait, a handshake is ended whose client has sent nothing
- * for TLS_PATIENCE_MS; only one of an address that has at least an equal share of the places. So
- * half handshakes cannot keep out the others, and many clients that connect at once only take
- * turns. Waiting connections are bounded by the limits of connections.
+ * when the handshake is complete or has failed. At most `most` handshakes run at a time; further
+ * connections wait for a place, and the addresses take turns. Waiting connections are bounded by
+ * the limits of connections.
+ *
+ * While some wait, a running handshake gives up its place if it has not been completed in its time:
+ * TLS_HELLO_MS until the hello of the client is complete, TLS_FLIGHT_MS from the server's answer
+ * on. The bytes that the client sends meanwhile do not lengthen this, so neither half handshakes
+ * nor those that arrive byte by byte keep out others. It is one of the address that has the most
+ * places, among those that have at least an equal share; so a slow client of another address keeps
+ * its place.
  */
 #ifndef TLS_SHAKER_H
 #define TLS_SHAKER_H
 
 #include "tls/current.h"
+#include "tls/shares.h"
 #include "tls/socket.h"
 
 #include "base/list.h"
@@ -20,12 +26,13 @@
 #include "base/mailbox.h"
 
 enum {
-    TLS_PATIENCE_MS = 250
+    TLS_HELLO_MS = 250,
+    TLS_FLIGHT_MS = 1000
 };
 
 /* One handshake; part of the caller's connection. */
 struct tls_shake {
-    struct list node; /* In the mailboxes, and in the lists of the thread. */
+    struct list node; /* In the mailboxes, and in `waiting` or `running` of the thread. */
     int fd;
     uint64_t deadline_ms; /* As os_now_ms. */
     uint64_t address_key;
@@ -38,7 +45,8 @@ struct tls_shake {
     struct tls_socket *running;
     struct loop_watch watch;
     uint64_t begun_us;
-    uint64_t moved_ms; /* When the client last sent something. */
+    bool answered; /* The hello of the client was complete. */
+    struct tls_shares_one share;
 };
 
 struct tls_shaker;

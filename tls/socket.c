@@ -103,6 +103,11 @@ void tls_socket_free(struct tls_socket *socket)
     mem_free(socket);
 }
 
+bool tls_socket_has_answered(const struct tls_socket *socket)
+{
+    return socket->answered;
+}
+
 void tls_socket_report(struct tls_socket *socket, const struct tls_socket_peer *peer)
 {
     socket->peer = *peer;

@@ -104,6 +104,10 @@ void tls_socket_free(struct tls_socket *socket);
 enum tls_step tls_socket_shake(struct tls_socket *socket, enum tls_failure *ret_failure,
                                char ret_detail[TLS_DETAIL_MAX]);
 
+/* Whether the server has sent something: so the client's hello was complete. Before the socket is
+ * attached. */
+bool tls_socket_has_answered(const struct tls_socket *socket);
+
 /* Sets what to call; before the socket is attached. */
 void tls_socket_report(struct tls_socket *socket, const struct tls_socket_peer *peer);
 

@@ -30,6 +30,7 @@ struct tls_socket {
     int error;                   /* Of END_BROKEN, and of the kernel when it reads; as errno. */
     int write_error;             /* Of the kernel when it writes. */
     struct tls_socket_peer peer; /* `broke` NULL: nothing to call. */
+    bool answered;               /* A byte was sent, or kept. */
     bool resumed;
     bool finished;          /* close_notify was sent, or must not be sent any more. */
     enum tls_failure fault; /* What the client has done that OpenSSL itself permits. */

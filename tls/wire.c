@@ -158,6 +158,7 @@ static int on_bio_write(BIO *bio, const char *from, int len)
     if (len <= 0) {
         return 0;
     }
+    socket->answered = true;
     if (socket->rest.len == 0) {
         sent = push(socket, from, (size_t)len);
     }

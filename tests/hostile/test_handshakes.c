@@ -16,6 +16,8 @@ enum {
     ADDRESSES = 5, /* 127.0.0.2 and following: each is within maxConnectionsPerAddress. */
     OTHER = 100,
     ROUNDS = 20,
+    SLOW = 2000,
+    SLOW_MS = 2000,
     UPDATES = 200,
     UPDATES_BYTES = 1 << 20,
     FLOOD_MS = 3000,
@@ -53,6 +55,7 @@ static void tear_down(void)
         if (half[i] > 0) {
             close(half[i]);
         }
+        half[i] = 0;
     }
     ensemble_close(&ensemble);
     cert_kit_close(&certs);
@@ -140,6 +143,47 @@ TEST(half_handshakes_delay_no_one, set_up, tear_down)
     assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"evicted\"}") >
                 0);
     assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes") <= 1024);
+}
+
+/* Begins a handshake again whose connection the replica has closed. */
+static void send_byte(int *fd)
+{
+    static const uint8_t begin[] = {0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xf0};
+
+    if (*fd == 0 || !attack_send(*fd, "", 1)) {
+        if (*fd > 0) {
+            close(*fd);
+        }
+        *fd = attack_connect(ensemble.replicas[0].client_port, 0, 2);
+        assert_true(*fd > 0);
+        (void)attack_send(*fd, begin, sizeof(begin));
+    }
+}
+
+/* More of one address than there are places; each client sends a byte now and then. */
+TEST(handshakes_byte_by_byte_delay_no_one, set_up, tear_down)
+{
+    struct web_call probe = {.port = ensemble.replicas[0].client_port,
+                             .path = "/readyz",
+                             .fresh = true,
+                             .timeout_ms = PROBE_MS};
+    uint64_t longest_ms = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < SLOW; i++) {
+            send_byte(&half[i]);
+        }
+
+        uint64_t took_ms = ask_sealed(OTHER);
+
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        assert_true(took_ms < SLOW_MS);
+        assert_int_equal(web_do(ensemble.web, &probe, &ensemble.reply), 200);
+    }
+    print_message("the longest handshake beside %d slow ones took %llu ms\n", SLOW,
+                  (unsigned long long)longest_ms);
+    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"evicted\"}") >
+                0);
 }
 
 /* ---- Floods of key updates ---- */

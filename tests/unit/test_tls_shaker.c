@@ -5,9 +5,11 @@
 #include "tests/unit/tls_kit.h"
 
 #include <poll.h>
+#include <sched.h>
 
 enum {
     WAIT_MS = 20000,
+    PLACES = 4,
     FLOOD = 8
 };
 
@@ -20,7 +22,7 @@ static void open_bench(struct bench *bench)
 {
     tls_kit_open(&bench->kit);
     tls_kit_start(&bench->kit);
-    bench->shaker = tls_shaker_start(bench->kit.current, 4);
+    bench->shaker = tls_shaker_start(bench->kit.current, PLACES);
 }
 
 static void close_bench(struct bench *bench)
@@ -132,48 +134,132 @@ TEST(a_handshake_that_is_late_is_ended, bench, open_bench, close_bench)
     close(ends[1]);
 }
 
-/* Half handshakes from one address hold all places, with more of them waiting; a client of another
- * address gets through long before their deadline. */
-TEST(half_handshakes_do_not_keep_out_another_address, bench, open_bench, close_bench)
-{
-    struct tls_shake half[FLOOD];
-    struct tls_shake honest;
-    int ends[FLOOD][2];
-    bool done = false;
+/* ---- Bounds ---- */
 
+struct flood {
+    struct tls_shake shakes[FLOOD];
+    int ends[FLOOD][2];
+    size_t back; /* Of `shakes`. */
+};
+
+/* Half handshakes of one address: they hold all places, and some of them wait. */
+static void open_flood(struct bench *bench, struct flood *flood, uint64_t address)
+{
+    uint64_t end_ms = os_now_ms() + WAIT_MS;
+
+    *flood = (struct flood){.back = 0};
     for (int i = 0; i < FLOOD; i++) {
         assert_int_equal(
-            socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends[i]), 0);
-        assert_int_equal(send(ends[i][1], "\x16\x03\x01", 3, MSG_NOSIGNAL), 3);
-        give(bench, &half[i], ends[i][0], 7);
+            socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, flood->ends[i]), 0);
+        assert_int_equal(send(flood->ends[i][1], "\x16\x03\x01\x01", 4, MSG_NOSIGNAL), 4);
+        give(bench, &flood->shakes[i], flood->ends[i][0], address);
     }
-    dial(bench, &honest);
-    shake_peer(&bench->kit);
-    while (!done) {
-        struct list batch;
+    while (metric_get(&tls_current_metrics(bench->kit.current)->running) < PLACES) {
+        assert_true(os_now_ms() < end_ms);
+        (void)sched_yield();
+    }
+}
 
-        assert_true(mailbox_wait(tls_shaker_done(bench->shaker), WAIT_MS));
-        (void)mailbox_drain(tls_shaker_done(bench->shaker), &batch);
-        list_take_each (struct tls_shake, shake, node, &batch) {
-            done = done || shake == &honest;
-            assert_int_equal(shake->failure, shake == &honest ? TLS_NONE : TLS_EVICTED);
-        }
+/* Takes what comes back; true: `honest` is among it, complete. */
+static bool take_back(struct bench *bench, struct flood *flood, const struct tls_shake *honest)
+{
+    struct list batch;
+    bool done = false;
+
+    (void)mailbox_drain(tls_shaker_done(bench->shaker), &batch);
+    list_take_each (struct tls_shake, shake, node, &batch) {
+        done = done || shake == honest;
+        flood->back += shake != honest;
+        assert_int_equal(shake->failure, shake == honest ? TLS_NONE : TLS_EVICTED);
     }
-    tls_socket_attach(honest.socket);
-    bench->kit.socket = honest.socket;
-    assert_true(failures(bench, TLS_EVICTED) > 0);
-    tls_shaker_stop(bench->shaker); /* All others come back at the end. */
+    return done;
+}
+
+/* All come back at the end. */
+static void close_flood(struct bench *bench, struct flood *flood)
+{
     struct list rest;
 
-    assert_int_equal(
-        mailbox_drain(tls_shaker_done(bench->shaker), &rest) + failures(bench, TLS_EVICTED), FLOOD);
+    tls_shaker_stop(bench->shaker);
+    flood->back += mailbox_drain(tls_shaker_done(bench->shaker), &rest);
+    assert_int_equal(flood->back, FLOOD);
     list_take_each (struct tls_shake, shake, node, &rest) {
         assert_null(shake->socket);
     }
     for (int i = 0; i < FLOOD; i++) {
-        close(ends[i][0]);
-        close(ends[i][1]);
+        close(flood->ends[i][0]);
+        close(flood->ends[i][1]);
     }
     tls_shaker_free(bench->shaker);
-    bench->shaker = tls_shaker_start(bench->kit.current, 4);
+    bench->shaker = tls_shaker_start(bench->kit.current, PLACES);
+}
+
+static void attach(struct bench *bench, struct tls_shake *honest)
+{
+    tls_socket_attach(honest->socket);
+    bench->kit.socket = honest->socket;
+}
+
+/* A client of another address gets through long before the deadline of the others. */
+TEST(half_handshakes_do_not_keep_out_another_address, bench, open_bench, close_bench)
+{
+    struct flood flood;
+    struct tls_shake honest;
+
+    open_flood(bench, &flood, 7);
+    dial(bench, &honest);
+    shake_peer(&bench->kit);
+    do {
+        assert_true(mailbox_wait(tls_shaker_done(bench->shaker), WAIT_MS));
+    } while (!take_back(bench, &flood, &honest));
+    attach(bench, &honest);
+    assert_true(failures(bench, TLS_EVICTED) > 0);
+    close_flood(bench, &flood);
+}
+
+/* A byte now and then lengthens no handshake. */
+TEST(handshakes_byte_by_byte_do_not_keep_out_another_address, bench, open_bench, close_bench)
+{
+    uint64_t end_ms = os_now_ms() + WAIT_MS;
+    struct tls_kit *kit = &bench->kit;
+    struct flood flood;
+    struct tls_shake honest;
+
+    open_flood(bench, &flood, 7);
+    dial(bench, &honest);
+    while (!take_back(bench, &flood, &honest)) {
+        struct pollfd come = {.fd = kit->far, .events = POLLIN};
+
+        assert_true(os_now_ms() < end_ms);
+        for (int i = 0; i < FLOOD; i++) {
+            (void)send(flood.ends[i][1], "", 1, MSG_NOSIGNAL);
+        }
+        (void)poll(&come, 1, 10);
+        (void)tls_peer_pull(&kit->peer, SIZE_MAX);
+        (void)tls_peer_shake(&kit->peer);
+        (void)tls_peer_push(&kit->peer, SIZE_MAX);
+    }
+    attach(bench, &honest);
+    assert_true(flood.back >= 1);
+    close_flood(bench, &flood);
+}
+
+/* The client's hello is complete, and then it is slow: the places of others are taken. */
+TEST(a_slow_client_keeps_its_place_while_others_have_more, bench, open_bench, close_bench)
+{
+    struct flood flood;
+    struct tls_shake honest;
+
+    dial(bench, &honest);
+    open_flood(bench, &flood, 7);
+    while (flood.back <= FLOOD - PLACES) {
+        assert_true(mailbox_wait(tls_shaker_done(bench->shaker), WAIT_MS));
+        assert_false(take_back(bench, &flood, &honest));
+    }
+    shake_peer(&bench->kit);
+    while (!take_back(bench, &flood, &honest)) {
+        assert_true(mailbox_wait(tls_shaker_done(bench->shaker), WAIT_MS));
+    }
+    attach(bench, &honest);
+    close_flood(bench, &flood);
 }
