@@ -3,11 +3,15 @@
 #include "base/check.h"
 #include "base/lack.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 enum {
-    STACK_SIZE = 1 << 20
+    STACK_SIZE = 1 << 20,
+    MS_PER_S = 1000,
+    NS_PER_MS = 1000000
 };
 
 static void *run(void *arg)
@@ -49,4 +53,17 @@ void thread_join(struct thread *thread)
     int failed = pthread_join(thread->handle, NULL);
 
     ASSERT(!failed);
+}
+
+void thread_wait(pthread_cond_t *changed, pthread_mutex_t *held, uint64_t ms)
+{
+    struct timespec end;
+    int failed = clock_gettime(CLOCK_MONOTONIC, &end);
+    uint64_t end_ms = (uint64_t)end.tv_nsec / NS_PER_MS + 1 + ms;
+
+    end.tv_sec += (time_t)(end_ms / MS_PER_S);
+    end.tv_nsec = (long)(end_ms % MS_PER_S * NS_PER_MS);
+    ASSERT(!failed);
+    failed = pthread_cond_clockwait(changed, held, CLOCK_MONOTONIC, &end);
+    ASSERT(!failed || failed == ETIMEDOUT);
 }

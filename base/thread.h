@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct thread {
     pthread_t handle;
@@ -21,6 +22,10 @@ struct thread {
  * started. */
 void thread_start(struct thread *thread, const char *name, void (*body)(void *arg), void *arg);
 void thread_join(struct thread *thread);
+
+/* Waits for the condition for `ms` at most. Like every wait for a condition it may return early.
+ * The mutex is held before and after. */
+void thread_wait(pthread_cond_t *changed, pthread_mutex_t *held, uint64_t ms);
 
 static inline void mutex_init(pthread_mutex_t *mutex)
 {

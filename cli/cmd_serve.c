@@ -165,7 +165,11 @@ static int run_server(struct config *config)
     }
     ws_stop(fronts.ws);
     http_stop(fronts.http);
-    server_stop(server);
+    if (!server_stop(server)) {
+        /* A thread hangs in a file system and uses the configuration: nothing may be freed. */
+        explicit_bzero(&config->peers.secrets, sizeof(config->peers.secrets));
+        _exit(code);
+    }
     return code;
 }
 

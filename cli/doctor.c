@@ -196,6 +196,10 @@ static void look_at_certificate(struct look *look, const json_t *replica)
                     "the replica could not load its certificates again (%.0f times)",
                     figure(replica, "zabra_tls_reload_errors_total"));
     }
+    if (figure(replica, "zabra_reloads_stuck") > 0) {
+        doctor_find(look, RELOAD_STUCK, replica,
+                    "a file system with certificates, keys or the audit file does not answer");
+    }
 }
 
 static void look_at_one(struct look *look, const json_t *replica)

@@ -58,6 +58,7 @@ enum doctor_kind {
     CERT_EXPIRED,
     CERT_EXPIRES,
     CERT_RELOAD,
+    RELOAD_STUCK,
     PEERS_PLAIN,
     PEER_TLS_STEP,
     PEER_KEYS_BAD,

@@ -203,6 +203,13 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                      "expire.",
                      "See the log of the replica for the reason, and examine the files with "
                      "'zabra cert check'. The replica loads good files within seconds."},
+    [RELOAD_STUCK] =
+        {false, "reload-stuck",
+         "The replica serves with the certificates and keys that it has read before. Renewed ones "
+         "are not used, and after a rename auditFile is not opened again, until the file system "
+         "answers.",
+         "Check the file systems of tlsCertFile, peerSecretFile, peerCertFile and auditFile; POST "
+         "/status/v1?op=reload says which of them it is."},
 };
 
 static void name(const struct look *look, const json_t *about, char subject[SUBJECT_MAX])

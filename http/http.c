@@ -8,7 +8,8 @@
 #include <stdarg.h>
 
 enum {
-    LOG_TEXT_MAX = 256
+    LOG_TEXT_MAX = 256,
+    FILES_WAIT_MS = 2000 /* Longest time that the end waits for a thread that reads files. */
 };
 
 static const char tls_part[] = "clientTls";
@@ -76,7 +77,9 @@ static void http_free(struct http *http)
     http_large_release(&http->large);
     budget_shares_release(&http->bodies);
     budget_shares_release(&http->transfers.places);
-    tls_current_close(http->tls);
+    if (!http->tls_files_hang) { /* Else a thread still uses it, and the process ends soon. */
+        tls_current_close(http->tls);
+    }
     mutex_destroy(&http->tls_log.mutex);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);
@@ -99,16 +102,22 @@ static void init_shares(struct http *http)
                        transfers > 1 && address < all ? transfers - 1 : transfers);
 }
 
-/* The part of a reload. */
+/* The part of a reload. It has the files of TLS and nothing else of `http`, which is freed although
+ * the part hangs. */
 static bool reload_tls(void *ctx, char why[RELOAD_WHY_MAX])
 {
     struct tls_fault fault;
-    bool ok = http_reload(ctx, &fault);
+    bool ok = tls_current_reload(ctx, &fault);
 
     if (!ok) {
         (void)snprintf(why, RELOAD_WHY_MAX, "%s", fault.text);
     }
     return ok;
+}
+
+static enum os_due look_at_tls(void *ctx, uint64_t now_ms)
+{
+    return tls_current_look(ctx, now_ms);
 }
 
 static enum err open_tls(struct http *http)
@@ -159,8 +168,10 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
         return err;
     }
     if (http->tls) {
-        reloads_add(gate_reloads(gate),
-                    (struct reload_part){.name = tls_part, .run = reload_tls, .ctx = http});
+        reloads_add(gate_reloads(gate), (struct reload_part){.name = tls_part,
+                                                             .run = reload_tls,
+                                                             .look = look_at_tls,
+                                                             .ctx = http->tls});
     }
     *ret_http = http;
     return ERR_OK;
@@ -178,7 +189,7 @@ void http_drain(struct http *http)
 
 /* Waits until no request is suspended, because with a suspended connection MHD_stop_daemon would
  * abort the process. The gate replies by the deadline of each request; http_stop has begun to end
- * all other waits. */
+ * all other waits, also those for a reload. */
 static void wait_for_gate(struct http *http)
 {
     MUTEX_HOLD(&http->wait_mutex);
@@ -203,7 +214,10 @@ void http_stop(struct http *http)
     if (!http) {
         return;
     }
-    reloads_remove(gate_reloads(http->gate), tls_part);
+    reloads_close(gate_reloads(http->gate));
+    if (!reloads_remove(gate_reloads(http->gate), tls_part, FILES_WAIT_MS)) {
+        http->tls_files_hang = true;
+    }
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
     http_large_end(http); /* Ends all waits: the acceptor, which ended late ones, is gone. */

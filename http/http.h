@@ -49,10 +49,6 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
  * names the configuration key and the file. */
 bool http_tls_check(const struct config_clients *limits, struct tls_fault *ret_fault);
 
-/* Reads the files of TLS again. False, with a sentence, which is also logged: the old ones stay in
- * use. True also when TLS is off. Any thread. Each reload (server/process/reload.h) does it. */
-bool http_reload(struct http *http, struct tls_fault *ret_fault);
-
 /* Stops listening, answers the requests that have already arrived, and closes each connection after
  * its answer or when it is idle. Takes HTTP_DRAIN_MS at most. Call it once, from the thread that
  * will call http_stop. */

@@ -137,6 +137,7 @@ struct http {
     struct http_routes routes;
     struct http_names names;
     struct tls_current *tls; /* NULL: off. */
+    bool tls_files_hang;     /* At the end a thread still reads files of `tls`. */
     struct http_tls_log tls_log;
     struct http_caps caps;
     struct MHD_Daemon *daemon;

@@ -50,11 +50,6 @@ bool http_tls_check(const struct config_clients *limits, struct tls_fault *ret_f
     return err == ERR_OK;
 }
 
-bool http_reload(struct http *http, struct tls_fault *ret_fault)
-{
-    return !http->tls || tls_current_reload(http->tls, ret_fault);
-}
-
 /* ---- Failures ---- */
 
 /* Whether this failure of this address may be logged now: a client that fails again and again must

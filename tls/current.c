@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/os_changes.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
 
@@ -18,12 +17,11 @@ enum {
 struct tls_current {
     pthread_mutex_t mutex; /* Guards `context`. */
     struct tls_context *context;
-    pthread_mutex_t reload_mutex; /* Guards `changes` and `reason`; one reload at a time. */
+    pthread_mutex_t reload_mutex; /* Guards `changes`; one reload at a time. */
     struct tls_setup setup;
     char paths[LISTED_MAX][TLS_PATH_MAX];
     uint32_t path_count;
     struct os_changes changes;
-    struct tls_fault reason; /* Of the last failure that a look has logged; "": none. */
     struct tls_tickets tickets;
     struct tls_metrics metrics;
 };
@@ -99,15 +97,15 @@ struct tls_context *tls_current_get(struct tls_current *current)
 
 /* ---- Reload ---- */
 
-/* Under reload_mutex. */
-static bool reload(struct tls_current *current, struct tls_fault *fault)
+bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault)
 {
+    MUTEX_HOLD(&current->reload_mutex);
     struct tls_metrics *metrics = &current->metrics;
     struct tls_context *fresh = NULL;
     struct tls_context *old = NULL;
 
     os_changes_begin(&current->changes);
-    fresh = tls_context_new(&current->setup, &current->tickets, fault);
+    fresh = tls_context_new(&current->setup, &current->tickets, ret_fault);
     os_changes_end(&current->changes, fresh != NULL, os_now_ms());
     metric_add(&metrics->reloads, 1);
     metric_add(&metrics->reload_errors, fresh ? 0 : 1);
@@ -120,33 +118,14 @@ static bool reload(struct tls_current *current, struct tls_fault *fault)
     current->context = fresh;
     mutex_unlock(&current->mutex);
     tls_context_unref(old);
-    current->reason.text[0] = '\0';
     log_info("tls", "certificates reloaded; new connections use them");
     return true;
 }
 
-bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault)
+enum os_due tls_current_look(struct tls_current *current, uint64_t now_ms)
 {
     MUTEX_HOLD(&current->reload_mutex);
-    return reload(current, ret_fault);
-}
-
-void tls_current_look(struct tls_current *current, uint64_t now_ms)
-{
-    struct tls_fault fault;
-
-    MUTEX_HOLD(&current->reload_mutex);
-
-    enum os_due due = os_changes_look(&current->changes, now_ms);
-
-    if (due == OS_NOT_DUE || reload(current, &fault)) {
-        return;
-    }
-    /* An attempt that is repeated only says what is new. */
-    if (due == OS_CHANGED || strcmp(fault.text, current->reason.text) != 0) {
-        log_error("tls", "reload failed, the old certificates stay in use: {reason}%s", fault.text);
-        current->reason = fault;
-    }
+    return os_changes_look(&current->changes, now_ms);
 }
 
 /* ---- Metrics ---- */

@@ -1,10 +1,9 @@
 /*
  * current.h - the context of new connections, its reload, and what is counted.
  *
- * The files are read again at tls_current_reload, and by tls_current_look when one of them has
- * changed or the last attempt has failed (base/os_changes.h). The new context takes the place of
- * the old one only when certificate, key, dates, CAs and revocation lists are all good; else the
- * old one stays, and the failure is counted. Any thread; these two may wait for a file system.
+ * The files are read again by tls_current_reload. The new context takes the place of the old one
+ * only when certificate, key, dates, CAs and revocation lists are all good; else the old one stays,
+ * and the failure is counted. Any thread.
  */
 #ifndef TLS_CURRENT_H
 #define TLS_CURRENT_H
@@ -15,12 +14,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/metric.h"
+#include "base/os_changes.h"
 
 struct tls_current;
-
-enum {
-    TLS_LOOK_MS = 2000 /* Between two looks at the files. */
-};
 
 struct tls_metrics {
     struct metric_counter full;    /* Handshakes that were completed without a ticket. */
@@ -42,11 +38,12 @@ void tls_current_close(struct tls_current *current); /* Accepts NULL. */
 /* The context of a new connection; the caller gives it back by tls_context_unref. */
 struct tls_context *tls_current_get(struct tls_current *current);
 
-/* Reads the files again. False, with a sentence for the caller to report: the old context stays. */
+/* Reads the files again. False, with a sentence for the caller to report: the old context stays.
+ * May wait for a file system. */
 bool tls_current_reload(struct tls_current *current, struct tls_fault *ret_fault);
 
-/* Reloads when that is due, and logs a failure. Call it about every TLS_LOOK_MS. */
-void tls_current_look(struct tls_current *current, uint64_t now_ms);
+/* Looks whether the files are to be read again (base/os_changes.h). May wait for a file system. */
+enum os_due tls_current_look(struct tls_current *current, uint64_t now_ms);
 
 struct tls_metrics *tls_current_metrics(struct tls_current *current);
 

@@ -21,7 +21,6 @@ struct tls_shaker {
     struct list running; /* Oldest first. */
     struct tls_shares shares;
     uint64_t scan_at_ms;
-    uint64_t look_at_ms; /* When the files are looked at again. */
     struct thread thread;
 };
 
@@ -180,10 +179,6 @@ static void look_at_clock(struct tls_shaker *shaker, uint64_t now_ms)
         end_late(&shaker->waiting, now_ms);
         end_late(&shaker->running, now_ms);
     }
-    if (now_ms >= shaker->look_at_ms) {
-        shaker->look_at_ms = now_ms + TLS_LOOK_MS;
-        tls_current_look(shaker->current, now_ms);
-    }
 }
 
 static void end_all(struct tls_shaker *shaker)
@@ -224,7 +219,6 @@ struct tls_shaker *tls_shaker_start(struct tls_current *current, uint32_t most)
     tls_shares_init(&shaker->shares);
     mailbox_init(&shaker->given, 1); /* Bounded by the limits of connections. */
     mailbox_init(&shaker->done, 1);
-    shaker->look_at_ms = os_now_ms() + TLS_LOOK_MS;
     loop_add_reader(&shaker->loop, &shaker->given_watch, shaker->given.event_fd, on_given, shaker);
     thread_start(&shaker->thread, "tls", run, shaker);
     return shaker;

@@ -215,6 +215,13 @@ static void write_peer_keys(struct peer_keys *keys, struct buf *out)
             expire_s == 0 ? 0 : (double)expire_s - (double)os_wall_ms() / 1e3);
 }
 
+static void write_reloads(struct reloads *reloads, struct buf *out)
+{
+    gauge(out, "zabra_reloads_stuck",
+          "Groups of files (TLS, keys for peers, audit) that have been read for more than 10 s.",
+          reloads_stuck(reloads));
+}
+
 static void write_peers(const struct config *config, const struct publication *published,
                         struct buf *out)
 {
@@ -337,6 +344,7 @@ void gate_write_metrics(struct gate *gate, struct buf *out)
     write_replica(published, out);
     write_peers(gate->server->config, published, out);
     write_peer_keys(&gate->server->peer_keys, out);
+    write_reloads(&gate->server->reloads, out);
     write_storage(gate, out);
     write_unsent(gate, out);
     write_fronts(gate, out);

@@ -10,6 +10,8 @@ enum {
     REAP_EVERY_MS = 1000,
     KEEP_AGE_MS = 60000,
     REOPEN_MS = 5000,        /* Longest time that a reload waits for the audit file. */
+    FILES_WAIT_MS = 6000,    /* The same for the end and all files; longer, because a reload uses */
+                             /* the audit log. */
     TOUCHED_PER_SESSION = 2, /* Room for sessions that end and begin between two reports. */
 };
 
@@ -425,10 +427,9 @@ void server_drain(struct server *server)
     (void)mailbox_wait(&server->drained, (int)server->config->process.drain_timeout_ms);
 }
 
-void server_stop(struct server *server)
+bool server_stop(struct server *server)
 {
-    reloads_stop(&server->reloads);
-    peer_keys_stop(server);
+    reloads_stop(&server->reloads, FILES_WAIT_MS);
     sampler_stop(server);
     mailbox_close(&server->core.requests);
     atomic_store(&server->core.stop, true);
@@ -439,6 +440,11 @@ void server_stop(struct server *server)
     core_stop(server);
     store_close(server->store, true);
     vfs_posix_close(&server->vfs);
-    server_free(server);
+    bool ended = !reloads_has_lost(&server->reloads);
+
+    if (ended) {
+        server_free(server);
+    }
     log_info("server", "stopped");
+    return ended;
 }

@@ -51,7 +51,9 @@ void server_announce_end(struct server *server);
 /* Hands leadership over and answers requests in flight; takes drainTimeout at most. */
 void server_drain(struct server *server);
 
-/* Ends the threads, leaves the clean-shutdown mark, frees all. */
-void server_stop(struct server *server);
+/* Ends the threads, leaves the clean-shutdown mark, frees all. False: a file system hung, and a
+ * thread that waits for it may still use `server` and its configuration. Neither may be freed then,
+ * and the process should end by _exit(). All that was acknowledged is durable. */
+bool server_stop(struct server *server);
 
 #endif

@@ -116,33 +116,15 @@ void worker_job_free(struct worker_job *job);
 
 /* ---- Keys for the peers (peer_keys.c). ---- */
 
-enum {
-    PEER_KEY_FILES = 4 /* peerSecretFile, peerCertFile, peerKeyFile, peerCaFile. */
-};
-
-/* By this a changed file is noticed. */
-struct peer_file {
-    uint64_t inode;
-    uint64_t size;
-    uint32_t mode;
-    int64_t written_s;
-    int64_t written_ns;
-    int64_t changed_s;
-    int64_t changed_ns;
-};
-
 struct peer_keys_done {
     struct list node;
     struct keys *keys;
 };
 
 struct peer_keys {
-    struct thread thread;
-    bool runs;                              /* The thread has been started. */
-    struct mailbox ended;                   /* Closed to end the thread. */
-    struct mailbox dones;                   /* For the core: new keys. */
-    pthread_mutex_t mutex;                  /* Guards `files`; one reading at a time. */
-    struct peer_file files[PEER_KEY_FILES]; /* As at the last look. */
+    struct mailbox dones;      /* For the core: new keys. */
+    struct os_changes changes; /* Thread of the part. */
+    bool was_read;             /* Thread of the part: the files have been read again. */
     struct metric_counter reloads;
     struct metric_counter errors;
     _Atomic bool failed;      /* The last attempt has failed. */
@@ -153,12 +135,10 @@ struct peer_keys {
 enum err peer_keys_load(const struct config *config, const struct config_secrets *secrets,
                         struct keys **ret_keys, char error[SERVER_ERROR_MAX]);
 
-/* peer_keys_open and peer_keys_close surround the life of the core. The thread runs from
- * peer_keys_start to peer_keys_stop, if there is a file to look at; then the keys are also a part
- * of each reload. */
+/* peer_keys_open and peer_keys_close surround the life of the core. From peer_keys_start on the
+ * keys are a part of each reload, if there is a file. */
 void peer_keys_open(struct server *server);
 void peer_keys_start(struct server *server);
-void peer_keys_stop(struct server *server);
 void peer_keys_close(struct server *server);
 
 /* Core thread: gives keys that have arrived to the transport. */

@@ -106,7 +106,7 @@ CALLS = [
     (r"alloca|__builtin_alloca", [], "has no bound on the stack"),
     (r"rand|srand|random|srandom|drand48", [], "use base/rng"),
     (r"time|gettimeofday|clock_gettime|timespec_get|clock",
-     [r"base/os_clock\.c", r"tests/bench/line\.c", r"tests/proc/faulty_preload\.c"], "use base/os_clock"),
+     [r"base/(os_clock|thread)\.c", r"tests/bench/line\.c", r"tests/proc/faulty_preload\.c"], "use base/os_clock"),
     (r"getrandom|getentropy", [r"base/os_rng\.c"], "use base/os_rng"),
     (r"sleep|usleep|nanosleep|clock_nanosleep", [], "wait for a condition with a deadline"),
     (r"exit", [r"cli/.*"], "only the command decides when the process ends"),

@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -15,7 +18,8 @@
 enum {
     MS_PER_S = 1000,
     NS_PER_MS = 1000000,
-    NS_PER_S = 1000000000
+    NS_PER_S = 1000000000,
+    HANG_STEP_MS = 5
 };
 
 static struct faulty none;
@@ -114,6 +118,38 @@ static void delay(void)
         (void)poll(NULL, 0, (int)ms);
     }
 }
+
+/* ---- A file system that hangs. ---- */
+
+static void hang(const char *path)
+{
+    while (atomic_load(&faulty->hangs) &&
+           strncmp(path, faulty->hanging, strlen(faulty->hanging)) == 0) {
+        (void)poll(NULL, 0, HANG_STEP_MS);
+    }
+}
+
+int open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    va_list args;
+
+    va_start(args, flags);
+    if (flags & (O_CREAT | O_TMPFILE)) {
+        mode = va_arg(args, mode_t);
+    }
+    va_end(args);
+    hang(path);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int stat(const char *restrict path, struct stat *restrict ret_about)
+{
+    hang(path);
+    return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret_about, 0);
+}
+
+/* ---- Syncs. ---- */
 
 int fdatasync(int fd)
 {

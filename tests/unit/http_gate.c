@@ -504,7 +504,7 @@ struct gate *kit_gate_new(void)
 void kit_gate_free(struct gate *gate)
 {
     atomic_store(&gate->held, false);
-    reloads_stop(&gate->reloads);
+    reloads_stop(&gate->reloads, RELOAD_WAIT_MS);
     reloads_release(&gate->reloads);
     mailbox_close(&gate->box);
     thread_join(&gate->core);

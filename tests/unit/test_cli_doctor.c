@@ -147,6 +147,7 @@ TEST(each_fault_of_tls_is_named)
          "certificate-expired "},
         {"'zabra_sessions':79", "'zabra_tls_reload_failed':1", "certificate-reload "},
         {"'zabra_sessions':79", "'zabra_tls_reload_errors_total':1", ""},
+        {"'zabra_sessions':79", "'zabra_reloads_stuck':1", "reload-stuck "},
         {"'http':200,'clock_ms':5000,'asked_ms':5300", "'error':'expired','tls':true,'x':1",
          "tls "},
     };

@@ -355,10 +355,3 @@ TEST(a_start_without_usable_files_is_refused)
     kit_gate_free(gate);
     cert_kit_close(&certs);
 }
-
-TEST(a_reload_without_tls_does_nothing, front_setup, front_teardown)
-{
-    struct tls_fault fault;
-
-    assert_true(http_reload(http, &fault));
-}

@@ -20,6 +20,8 @@ struct fixture {
     _Atomic int running;
     _Atomic int overlaps;
     _Atomic int runs;
+    _Atomic int looks;
+    _Atomic int due; /* enum os_due. */
     bool bad;
 };
 
@@ -34,7 +36,7 @@ static void set_up(struct fixture *fixture)
 
 static void tear_down(struct fixture *fixture)
 {
-    reloads_stop(&fixture->reloads);
+    reloads_stop(&fixture->reloads, DEADLINE_MS);
     reloads_release(&fixture->reloads);
 }
 
@@ -77,6 +79,12 @@ static bool run_slow(void *ctx, char why[RELOAD_WHY_MAX])
     (void)sem_post(&fixture->inside);
     (void)sem_wait(&fixture->go);
     return true;
+}
+
+static struct reload_part part(struct fixture *fixture, const char *name,
+                               bool (*run)(void *ctx, char why[RELOAD_WHY_MAX]))
+{
+    return (struct reload_part){.name = name, .run = run, .ctx = fixture};
 }
 
 static void on_done(struct reload *reload)
@@ -129,8 +137,8 @@ TEST(without_parts_nothing_is_reloaded, fixture, set_up, tear_down)
 
 TEST(a_failure_names_its_part_and_the_others_are_reloaded, fixture, set_up, tear_down)
 {
-    reloads_add(&fixture->reloads, (struct reload_part){"one", run_either, fixture});
-    reloads_add(&fixture->reloads, (struct reload_part){"two", run_good, fixture});
+    reloads_add(&fixture->reloads, part(fixture, "one", run_either));
+    reloads_add(&fixture->reloads, part(fixture, "two", run_good));
     reloads_start(&fixture->reloads);
     struct reload *reload = ask_wait(fixture);
 
@@ -148,10 +156,10 @@ TEST(a_failure_names_its_part_and_the_others_are_reloaded, fixture, set_up, tear
 
 TEST(a_part_that_was_removed_does_not_run, fixture, set_up, tear_down)
 {
-    reloads_add(&fixture->reloads, (struct reload_part){"one", run_good, fixture});
-    reloads_add(&fixture->reloads, (struct reload_part){"two", run_either, fixture});
-    reloads_remove(&fixture->reloads, "one");
-    reloads_remove(&fixture->reloads, "none");
+    reloads_add(&fixture->reloads, part(fixture, "one", run_good));
+    reloads_add(&fixture->reloads, part(fixture, "two", run_either));
+    assert_true(reloads_remove(&fixture->reloads, "one", DEADLINE_MS));
+    assert_true(reloads_remove(&fixture->reloads, "none", DEADLINE_MS));
     reloads_start(&fixture->reloads);
     struct reload *reload = ask_wait(fixture);
 
@@ -165,8 +173,8 @@ TEST(few_requests_wait_for_a_slow_disk, fixture, set_up, tear_down)
     struct reload *asked[RELOAD_WAITING_MAX + 1];
     struct reload late = {.on_done = on_done, .ctx = fixture};
 
-    reloads_add(&fixture->reloads, (struct reload_part){"slow", run_slow, fixture});
-    reloads_add(&fixture->reloads, (struct reload_part){"one", run_good, fixture});
+    reloads_add(&fixture->reloads, part(fixture, "slow", run_slow));
+    reloads_add(&fixture->reloads, part(fixture, "one", run_good));
     reloads_start(&fixture->reloads);
     asked[0] = ask(fixture);
     wait_for(&fixture->inside);
@@ -186,7 +194,7 @@ TEST(few_requests_wait_for_a_slow_disk, fixture, set_up, tear_down)
     }
     assert_int_equal(fixture->runs, RELOAD_WAITING_MAX + 1);
     assert_int_equal(fixture->overlaps, 0);
-    reloads_stop(&fixture->reloads);
+    reloads_stop(&fixture->reloads, DEADLINE_MS);
     assert_int_equal(reloads_ask(&fixture->reloads, &late), ERR_CLOSED);
 }
 
@@ -199,9 +207,101 @@ TEST(the_end_answers_all, fixture, set_up, tear_down)
         asked[i] = ask(fixture);
     }
     reloads_start(&fixture->reloads);
-    reloads_stop(&fixture->reloads);
+    reloads_stop(&fixture->reloads, DEADLINE_MS);
     for (int i = 0; i < 3; i++) {
         wait_for(&fixture->done);
         mem_free(asked[i]);
     }
+}
+
+/* ---- A file system that hangs. ---- */
+
+TEST(a_part_that_hangs_delays_no_other, fixture, set_up, tear_down)
+{
+    struct reload *reload = NULL;
+    uint64_t end_ms = os_now_ms() + DEADLINE_MS;
+    uint64_t begin_ms = 0;
+
+    fixture->reloads.wait_ms = 2000;
+    reloads_add(&fixture->reloads, part(fixture, "slow", run_slow));
+    reloads_add(&fixture->reloads, part(fixture, "one", run_good));
+    reloads_start(&fixture->reloads);
+    assert_int_equal(reloads_stuck(&fixture->reloads), 0);
+    reload = ask_wait(fixture);
+    assert_int_equal(reload->err, ERR_CONFIG);
+    assert_string_equal(reload->failure,
+                        "slow: not read within 2 s: check that the file system of its files "
+                        "answers; they are read as soon as it does; the old files stay in use");
+    assert_text(reload, "{\"reloaded\":[\"one\"]}");
+    assert_int_equal(fixture->runs, 1);
+    mem_free(reload);
+    assert_int_equal(reloads_stuck(&fixture->reloads), 1);
+
+    /* While it hangs, the next requests do not wait for it. */
+    begin_ms = os_now_ms();
+    reload = ask_wait(fixture);
+    assert_true(os_now_ms() - begin_ms < 2000);
+    assert_int_equal(reload->err, ERR_CONFIG);
+    assert_text(reload, "{\"reloaded\":[\"one\"]}");
+    mem_free(reload);
+
+    /* It runs once more, for the second request. */
+    (void)sem_post(&fixture->go);
+    (void)sem_post(&fixture->go);
+    while (reloads_stuck(&fixture->reloads) > 0) {
+        assert_true(os_now_ms() < end_ms);
+        (void)poll(NULL, 0, 1);
+    }
+    (void)sem_post(&fixture->go);
+    reload = ask_wait(fixture);
+    assert_text(reload, "{\"reloaded\":[\"slow\",\"one\"]}");
+    mem_free(reload);
+}
+
+TEST(the_end_does_not_wait_for_a_part_that_hangs, fixture, set_up, tear_down)
+{
+    struct reload *reload = NULL;
+
+    reloads_add(&fixture->reloads, part(fixture, "slow", run_slow));
+    reloads_add(&fixture->reloads, part(fixture, "one", run_good));
+    reloads_start(&fixture->reloads);
+    reload = ask(fixture);
+    wait_for(&fixture->inside);
+    assert_true(reloads_remove(&fixture->reloads, "one", DEADLINE_MS));
+    reloads_close(&fixture->reloads);
+    wait_for(&fixture->done);
+    assert_int_equal(reload->err, ERR_CLOSED);
+    assert_string_equal(reload->failure, "this replica ends, and reads nothing again");
+    mem_free(reload);
+    assert_false(reloads_has_lost(&fixture->reloads));
+    reloads_stop(&fixture->reloads, 10);
+    assert_true(reloads_has_lost(&fixture->reloads));
+    (void)sem_post(&fixture->go); /* So that the test can free all. */
+}
+
+/* ---- Looks. ---- */
+
+static enum os_due look(void *ctx, uint64_t now_ms)
+{
+    struct fixture *fixture = ctx;
+
+    assert_true(now_ms > 0);
+    atomic_fetch_add(&fixture->looks, 1);
+    (void)sem_post(&fixture->inside);
+    return (enum os_due)atomic_load(&fixture->due);
+}
+
+TEST(a_part_runs_without_a_request_when_it_is_due, fixture, set_up, tear_down)
+{
+    struct reload_part looking = part(fixture, "one", run_good);
+
+    looking.look = look;
+    reloads_add(&fixture->reloads, looking);
+    wait_for(&fixture->inside); /* At once, */
+    assert_int_equal(fixture->runs, 0);
+    atomic_store(&fixture->due, OS_CHANGED);
+    wait_for(&fixture->inside); /* and every two seconds. */
+    reloads_stop(&fixture->reloads, DEADLINE_MS);
+    assert_true(fixture->runs >= 1);
+    assert_true(fixture->runs < fixture->looks);
 }
