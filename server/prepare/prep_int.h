@@ -90,6 +90,11 @@ enum err prep_check_quota(const struct prep_step *step, struct slice path, int64
 void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
                       int64_t bytes);
 
+/* If `path` is that of a limits znode: checks that the caller has the permission ADMIN for the top
+ * of the subtree that it limits or, if that does not exist, for its deepest ancestor that does. A
+ * client could otherwise block the writes of a subtree for which it has no permission. */
+enum err prep_may_limit(const struct prep_step *step, struct slice path);
+
 /* Update a quota when the data of its limits znode (zookeeper_limits) was set, or that znode was
  * deleted. For other znodes these functions do nothing. */
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);

@@ -214,6 +214,25 @@ void prep_count_quota(const struct prep_step *step, struct slice path, int64_t c
 
 /* ---- Limits znodes. ---- */
 
+enum err prep_may_limit(const struct prep_step *step, struct slice path)
+{
+    struct overlay_node node;
+    struct slice top;
+
+    if (!state_quota_of(path, &top)) {
+        return ERR_OK;
+    }
+    prep_look(step, top, &node);
+    while (!node.exists) {
+        ASSERT(top.len > 1); /* The root always exists. */
+        top = path_parent(top);
+        prep_look(step, top, &node);
+    }
+    return prep_may(step, &node, ACL_ADMIN,
+                    "a quota needs the permission admin for the top of its subtree or, if that "
+                    "does not exist, for its closest ancestor");
+}
+
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data)
 {
     struct overlay *overlay = &step->prep->overlay;

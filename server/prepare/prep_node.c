@@ -101,6 +101,9 @@ static enum err put_node(const struct prep_step *step, struct slice path,
     prep_look(step, path_parent(path), &parent);
     enum err err = check_parent(step, path, &parent);
 
+    if (err == ERR_OK) {
+        err = prep_may_limit(step, path);
+    }
     if (err == ERR_OK && owner_is_session(effect.owner)) {
         err = check_ephemeral(step, path);
     }

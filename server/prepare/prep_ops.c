@@ -46,6 +46,9 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
     enum err err = prep_may(step, node, ACL_WRITE, NULL);
 
     if (err == ERR_OK) {
+        err = prep_may_limit(step, args->path);
+    }
+    if (err == ERR_OK) {
         err =
             prep_check_quota(step, args->path, 0, (int64_t)args->data.len - node->stat.data_length);
     }
@@ -117,7 +120,7 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
 }
 
 /* Checks that the caller may delete the subtree: each znode of it that has children must give the
- * caller the right DELETE. */
+ * caller the right DELETE, and no znode may hold limits that the caller may not change. */
 static enum err may_delete_below(const struct prep_step *step, size_t count)
 {
     struct wire_reader reader;
@@ -125,10 +128,12 @@ static enum err may_delete_below(const struct prep_step *step, size_t count)
 
     wire_reader_init(&reader, buf_slice(&step->prep->paths));
     for (size_t i = 0; i < count && err == ERR_OK; i++) {
+        struct slice path = wire_get_raw(&reader, wire_get_u16(&reader));
         struct overlay_node node;
 
-        prep_look(step, wire_get_raw(&reader, wire_get_u16(&reader)), &node);
-        if (node.stat.num_children > 0) {
+        prep_look(step, path, &node);
+        err = prep_may_limit(step, path);
+        if (err == ERR_OK && node.stat.num_children > 0) {
             err = prep_may(step, &node, ACL_DELETE,
                            "a znode in the subtree does not let the caller delete its children");
         }
@@ -188,8 +193,11 @@ static enum err delete_child(const struct prep_step *step, const struct op_args 
     if (!node.exists) {
         return prep_refuse_missing(step, args);
     }
-    enum err err = prep_check_version(step, args, &node);
+    enum err err = prep_may_limit(step, args->path);
 
+    if (err == ERR_OK) {
+        err = prep_check_version(step, args, &node);
+    }
     if (err != ERR_OK) {
         return err;
     }

@@ -154,6 +154,9 @@ static enum err check_place(const struct model_step *step, const char *path, boo
     if (model_owner(model_find(step->model, parent_path)) != 0) {
         return ERR_NO_CHILDREN_FOR_EPHEMERALS;
     }
+    if (!model_may_limit(step, path)) {
+        return ERR_NO_AUTH;
+    }
     if (ephemeral) {
         err = model_ephemerals(step->model, path, step->session);
     }
@@ -233,23 +236,6 @@ static void put_node(const struct model_step *step, const char *path)
     model_answer(step, path, node, true);
 }
 
-/* Without a list of its own a new znode gets that of the deepest ancestor that exists. */
-static void inherit(struct model_step *step, const char *path)
-{
-    char above[MODEL_PATH_MAX];
-    const struct model_node *node = NULL;
-
-    (void)snprintf(above, MODEL_PATH_MAX, "%s", path);
-    while (node == NULL) {
-        char next[MODEL_PATH_MAX];
-
-        parent_of(above, next);
-        (void)snprintf(above, MODEL_PATH_MAX, "%s", next);
-        node = model_find(step->model, above);
-    }
-    step->list = node->list;
-}
-
 static enum err do_create(struct model_step *step)
 {
     const struct op_args *args = step->args;
@@ -266,7 +252,7 @@ static enum err do_create(struct model_step *step)
                    (const char *)args->path.data);
     err = make_path(step, path);
     if (err == ERR_OK && !args->has_acl && step->model->limits->inherit_acl) {
-        inherit(step, path);
+        step->list = model_deepest(step->model, path)->list;
     }
     if (err == ERR_OK && model_find(step->model, path) != NULL) {
         err = ERR_NODE_EXISTS;
@@ -334,7 +320,8 @@ static enum err do_set(struct model_step *step, struct model_node *node)
     if (node == NULL) {
         return set_missing(step);
     }
-    if (strcmp(node->path, STATE_CONFIG_PATH) == 0 || !model_may(step, node, ACL_WRITE)) {
+    if (strcmp(node->path, STATE_CONFIG_PATH) == 0 || !model_may(step, node, ACL_WRITE) ||
+        !model_may_limit(step, node->path)) {
         return ERR_NO_AUTH;
     }
     enum err err =
@@ -369,7 +356,8 @@ static enum err delete_tree(const struct model_step *step, const char *top)
 
         if (model_is_within(node->path, top)) {
             count++;
-            may = may && (node->stat.num_children == 0 || model_may(step, node, ACL_DELETE));
+            may = may && (node->stat.num_children == 0 || model_may(step, node, ACL_DELETE)) &&
+                  model_may_limit(step, node->path);
         }
     }
     if (count > (max > 0 && max < bound ? max : bound)) {
@@ -401,6 +389,9 @@ static enum err delete_node(const struct model_step *step, const struct model_no
     char path[MODEL_PATH_MAX];
     enum err err = ERR_OK;
 
+    if (!model_may_limit(step, node->path)) {
+        return ERR_NO_AUTH;
+    }
     if (!version_fits(args, node)) {
         return bad_version(step, node);
     }

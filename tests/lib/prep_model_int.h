@@ -30,6 +30,12 @@ void model_answer(const struct model_step *step, const char *path, const struct 
 
 bool model_may(const struct model_step *step, const struct model_node *node, uint32_t perm);
 
+/* Returns the znode at `path` or, if that does not exist, its deepest ancestor that does. */
+const struct model_node *model_deepest(const struct model *model, const char *path);
+
+/* Whether the caller may change the znode at `path`, as far as it limits a subtree. */
+bool model_may_limit(const struct model_step *step, const char *path);
+
 /* The list as it is stored. */
 enum err model_fix(enum model_caller caller, enum model_list list, enum model_list *ret_list);
 

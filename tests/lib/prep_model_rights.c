@@ -45,21 +45,44 @@ enum err model_fix(enum model_caller caller, enum model_list list, enum model_li
 
 /* ---- Quotas: everything is counted again each time. ---- */
 
-/* The limits of a limits znode; false for any other znode. */
-static bool limited_by(const struct model_node *node, char top[MODEL_PATH_MAX])
+/* What the limits znode at this path limits; false for any other znode. */
+static bool limited_by(const char *path, char top[MODEL_PATH_MAX])
 {
     static const char root[] = STATE_QUOTA_PATH "/";
     static const char name[] = "/" STATE_LIMITS_NAME;
-    size_t len = strlen(node->path);
+    size_t len = strlen(path);
     size_t skip = sizeof(root) - 2;
     size_t tail = sizeof(name) - 1;
 
-    if (strncmp(node->path, root, sizeof(root) - 1) != 0 || len <= skip + tail ||
-        strcmp(node->path + len - tail, name) != 0) {
+    if (strncmp(path, root, sizeof(root) - 1) != 0 || len <= skip + tail ||
+        strcmp(path + len - tail, name) != 0) {
         return false;
     }
-    (void)snprintf(top, MODEL_PATH_MAX, "%.*s", (int)(len - skip - tail), node->path + skip);
+    (void)snprintf(top, MODEL_PATH_MAX, "%.*s", (int)(len - skip - tail), path + skip);
     return !model_is_within(top, "/zookeeper");
+}
+
+const struct model_node *model_deepest(const struct model *model, const char *path)
+{
+    const struct model_node *found = NULL;
+
+    for (size_t i = 0; i < model->count; i++) {
+        const struct model_node *node = &model->nodes[i];
+
+        if ((strcmp(node->path, "/") == 0 || model_is_within(path, node->path)) &&
+            (found == NULL || strlen(node->path) > strlen(found->path))) {
+            found = node;
+        }
+    }
+    ASSERT(found != NULL);
+    return found;
+}
+
+bool model_may_limit(const struct model_step *step, const char *path)
+{
+    char top[MODEL_PATH_MAX];
+
+    return !limited_by(path, top) || model_may(step, model_deepest(step->model, top), ACL_ADMIN);
 }
 
 static int64_t limit_of(const struct model_node *node, const char *key)
@@ -91,7 +114,7 @@ enum err model_quota(struct model *model, const char *path, int64_t count, int64
         int64_t nodes = 0;
         int64_t sum = 0;
 
-        if (!limited_by(limits, top) || !model_is_within(path, top)) {
+        if (!limited_by(limits->path, top) || !model_is_within(path, top)) {
             continue;
         }
         for (size_t k = 0; k < model->count; k++) {

@@ -338,6 +338,10 @@ static struct play_request *read_request(struct prep_play *play, struct wire_rea
     ask->named = request->named;
     ask->key = with_key ? keys[at] : "";
     ask->request = identity_of(&request->args);
+    if (request->by_operator) {
+        ask->caller = MODEL_ROOT;
+        ask->identity = play->identities[MODEL_ROOT];
+    }
     return request;
 }
 

@@ -20,7 +20,8 @@ struct play_request {
     enum model_list lists[PLAY_OPS_MAX];
     char paths[PLAY_OPS_MAX + 1][MODEL_PATH_MAX];
     size_t path_count;
-    uint64_t named; /* Secret of the session that it names. */
+    uint64_t named;   /* Secret of the session that it names. */
+    bool by_operator; /* The super user asks. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
 };
 

@@ -180,6 +180,8 @@ static void read_quota(struct wire_reader *reader, struct play_request *request)
     if ((kind & 0x30U) == 0x30) {
         request->args.op = OP_DELETE;
     }
+    /* Otherwise a quota would stay that only few callers may change, and block most requests. */
+    request->by_operator = (kind & 0xc0U) != 0;
 }
 
 static void read_set_acl(struct prep_play *play, struct wire_reader *reader,

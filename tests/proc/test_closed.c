@@ -202,6 +202,20 @@ TEST(a_list_without_the_caller_is_set_on_the_whole_subtree)
 
 /* ---- The system's znodes ---- */
 
+/* Below an open /zookeeper/quota only clients that administer a subtree can limit it. */
+TEST(a_quota_needs_admin_on_its_subtree)
+{
+    shell_expect("zabra create /q --acl " BOB_LIST AS_BOB " && zabra create /q/in" AS_BOB, 0, "/q");
+    shell_expect("zabra quota /q --count 2" AS_EVE, 5, "needs the permission admin");
+    shell_expect("zabra quota /q/in --bytes 1" AS_EVE, 5, "needs the permission admin");
+    shell_expect("zabra quota /q/later --bytes 1" AS_EVE, 5, "needs the permission admin");
+    shell_expect("zabra quota /q --count 2" AS_BOB, 0, "");
+    shell_expect("zabra quota /q --clear" AS_EVE, 5, "needs the permission admin");
+    shell_expect("zabra rm -r -y /zookeeper/quota/q" AS_EVE, 5, "needs the permission admin");
+    shell_expect("zabra create /q/more" AS_BOB, 10, "QuotaExceeded");
+    shell_expect("zabra quota /q --clear" AS_BOB " && zabra create /q/more" AS_BOB, 0, "/q/more");
+}
+
 /* The last test of the group: it closes the root. */
 TEST(the_whole_tree_is_closed_with_the_systems_znodes)
 {

@@ -35,7 +35,7 @@ static void be(struct fixture *fixture, const char *credential)
     principal_release(&fixture->who);
     if (credential != NULL) {
         assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str(credential),
-                                  "root:gACPGLv6WX5tMZVyE4Kd81PVMp8=", &fixture->who.auth),
+                                  "root:gIN1qIOiR6J+O9R96nNDsKRfDDM=", &fixture->who.auth),
                          ERR_OK);
     }
 }
@@ -271,6 +271,70 @@ TEST(a_recursive_delete_needs_the_right_at_each_level, fixture, setup, teardown)
     assert_int_equal(prep_pending(fixture->prep), 0);
     assert_int_equal(run(fixture, with_acl(op(OP_SETACL, "/a/b"), anyone(ACL_DELETE))), ERR_OK);
     assert_int_equal(run(fixture, args), ERR_OK);
+}
+
+/* ---- Quotas: the limits of a subtree belong to the client that administers it ---- */
+
+#define LIMITS "/zookeeper/quota/p/zookeeper_limits"
+
+static struct op_args limits_op(enum op_id id)
+{
+    struct op_args args = op(id, LIMITS);
+
+    args.parents = true;
+    return args;
+}
+
+static enum err upsert_limits(struct fixture *fixture)
+{
+    struct op_args args = limits_op(OP_SET);
+
+    args.upsert = true;
+    return run(fixture, args);
+}
+
+TEST(limits_need_the_right_admin_for_their_subtree, fixture, setup, teardown)
+{
+    struct op_args tree = op(OP_DELETE, "/zookeeper/quota/p");
+
+    tree.recursive = true;
+    make(fixture, "/p", anyone(ACL_ALL & ~ACL_ADMIN));
+    assert_int_equal(run(fixture, limits_op(OP_CREATE)), ERR_NO_AUTH);
+    assert_non_null(strstr(fixture->result.detail, "admin"));
+    assert_int_equal(upsert_limits(fixture), ERR_NO_AUTH);
+    be(fixture, "root:r");
+    assert_int_equal(apply(fixture, limits_op(OP_CREATE)), ERR_OK);
+    be(fixture, NULL);
+    assert_int_equal(run(fixture, limits_op(OP_SET)), ERR_NO_AUTH);
+    assert_int_equal(run(fixture, op(OP_DELETE, LIMITS)), ERR_NO_AUTH);
+    assert_int_equal(run(fixture, tree), ERR_NO_AUTH);
+    /* The right is that of the newest list, also in flight. */
+    be(fixture, "root:r");
+    assert_int_equal(run(fixture, with_acl(op(OP_SETACL, "/p"), anyone(ACL_ADMIN))), ERR_OK);
+    be(fixture, NULL);
+    assert_int_equal(run(fixture, limits_op(OP_SET)), ERR_OK);
+    assert_int_equal(run(fixture, tree), ERR_OK);
+}
+
+TEST(limits_of_a_missing_subtree_need_admin_for_its_ancestor, fixture, setup, teardown)
+{
+    struct op_args args = limits_op(OP_CREATE);
+
+    args.path = slice_str("/zookeeper/quota/p/a/b/zookeeper_limits");
+    make(fixture, "/p", anyone(ACL_ALL & ~ACL_ADMIN));
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    make(fixture, "/p/a", anyone(ACL_ADMIN));
+    assert_int_equal(run(fixture, args), ERR_OK);
+}
+
+/* Other znodes below /zookeeper/quota limit nothing. */
+TEST(znodes_beside_limits_need_no_right_of_the_subtree, fixture, setup, teardown)
+{
+    make(fixture, "/p", anyone(ACL_READ));
+    assert_int_equal(run(fixture, op(OP_CREATE, "/zookeeper/quota/p")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/zookeeper/quota/p/zookeeper_stats")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/zookeeper/quota/p/zookeeper_stats")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/zookeeper/quota/zookeeper_limits")), ERR_OK);
 }
 
 TEST(each_element_of_a_multi_is_checked, fixture, setup, teardown)
