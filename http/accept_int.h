@@ -61,8 +61,8 @@ bool http_shake_is_tls(const struct http_accept *accept, uint8_t first);
 /* Gives a connection to the thread of handshakes; false: that thread has stopped. */
 bool http_shake_begin(struct pending *pending);
 
-/* Makes a running handshake fail soon; the connection comes back as usual. */
-void http_shake_cut(const struct pending *pending);
+/* Makes a running handshake fail soon, with this reason; the connection comes back as usual. */
+void http_shake_cut(struct pending *pending, enum tls_failure why);
 
 /* Takes a connection back. True: its descriptor is attached. False: the handshake has failed, which
  * is logged; the caller closes the connection. */
@@ -83,7 +83,8 @@ void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr
 /* Ends connections whose deadline has passed. */
 void http_pending_scan(struct http_accept *accept, uint64_t now_ms);
 
-/* Answers 503 to connections that have sent no byte, because the replica is stopping. */
+/* Answers 503 to connections that have sent no byte, and ends handshakes, because the replica is
+ * stopping. */
 void http_pending_refuse_silent(struct http_accept *accept);
 void http_pending_drop_all(struct http_accept *accept);
 

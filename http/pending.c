@@ -490,7 +490,7 @@ static void unseat(struct pending *pending)
     }
     leave_seat(pending);
     pending->unseated = true;
-    http_shake_cut(pending);
+    http_shake_cut(pending, TLS_UNSEATED);
 }
 
 static void take_seat(struct pending *pending, enum http_cap cap)
@@ -563,13 +563,13 @@ void http_pending_scan(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
-/* Refuses clients that have sent nothing. A client that sends its request later finds the answer in
- * its socket. */
+/* Refuses clients that have sent nothing, and ends handshakes. A client that sends its request
+ * later finds the answer in its socket. */
 void http_pending_refuse_silent(struct http_accept *accept)
 {
     list_for_each_entry_safe (struct pending, pending, next, node, &accept->pending) {
         if (pending->shaking) {
-            http_shake_cut(pending);
+            http_shake_cut(pending, TLS_STOPPED);
         } else if (!pending->lingering && pending->peeked == 0) {
             refuse(pending, http_refusal_make(ERR_NOT_READY, "this replica is shutting down"));
         }

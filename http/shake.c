@@ -93,12 +93,13 @@ void http_tls_failed(struct http *http, const struct sockaddr *address, enum tls
 }
 
 /* Called when an attached connection breaks. */
-static void on_broken(void *ctx, const struct tls_socket_peer *peer, enum tls_failure failure)
+static void on_broken(void *ctx, const struct tls_socket_peer *peer, enum tls_failure failure,
+                      const char *detail)
 {
     struct http *http = ctx;
 
-    metric_add(&tls_current_metrics(http->tls)->failed[failure], 1);
-    http_tls_failed(http, &peer->address.any, failure, "");
+    metric_add(&tls_current_metrics(http->tls)->broken[failure], 1);
+    http_tls_failed(http, &peer->address.any, failure, detail);
 }
 
 /* ---- The way through the handshake ---- */
@@ -122,9 +123,10 @@ bool http_shake_begin(struct pending *pending)
     return pending->shaking;
 }
 
-void http_shake_cut(const struct pending *pending)
+void http_shake_cut(struct pending *pending, enum tls_failure why)
 {
     ASSERT(pending->shaking);
+    atomic_store(&pending->shake.cut, why);
     (void)tls_system_shutdown(pending->watch.fd, SHUT_RDWR);
 }
 
@@ -137,8 +139,10 @@ bool http_shake_end(struct pending *pending)
     pending->shaking = false;
     loop_add(&pending->accept->loop, &pending->watch);
     if (!shake->socket) {
-        http_tls_failed(http, (const struct sockaddr *)&pending->address, shake->failure,
-                        shake->detail);
+        if (shake->failure != TLS_STOPPED) { /* That is no fault of a client. */
+            http_tls_failed(http, (const struct sockaddr *)&pending->address, shake->failure,
+                            shake->detail);
+        }
         return false;
     }
     memcpy(&peer.address, &pending->address, sizeof(peer.address));

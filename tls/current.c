@@ -146,7 +146,29 @@ static void put_handshakes(const struct tls_metrics *metrics, struct buf *out)
         char label[64];
 
         (void)snprintf(label, sizeof(label), "result=\"%s\"", tls_failure_label(failure));
-        metric_put(out, "zabra_tls_handshakes_total", label, metric_get(&metrics->failed[failure]));
+        if (failure != TLS_RENEGOTIATION) {
+            metric_put(out, "zabra_tls_handshakes_total", label,
+                       metric_get(&metrics->failed[failure]));
+        }
+    }
+}
+
+static void put_broken(const struct tls_metrics *metrics, struct buf *out)
+{
+    static const enum tls_failure breaks[] = {
+
+#define Y(symbol) TLS_##symbol,
+        TLS_BREAKS(Y)
+#undef Y
+    };
+
+    metric_head(out, "zabra_tls_broken_total", "counter",
+                "Connections that were ended because of a fault of TLS after the handshake.");
+    for (size_t i = 0; i < sizeof(breaks) / sizeof(breaks[0]); i++) {
+        char label[64];
+
+        (void)snprintf(label, sizeof(label), "reason=\"%s\"", tls_failure_label(breaks[i]));
+        metric_put(out, "zabra_tls_broken_total", label, metric_get(&metrics->broken[breaks[i]]));
     }
 }
 
@@ -171,6 +193,7 @@ void tls_write_metrics(struct tls_current *current, struct buf *out)
     const struct tls_metrics *metrics = current ? &current->metrics : &none;
 
     put_handshakes(metrics, out);
+    put_broken(metrics, out);
     metric_put_gauge(out, "zabra_tls_handshakes", "TLS handshakes in progress.",
                      metric_get(&metrics->running));
     metric_head(out, "zabra_tls_handshake_seconds", "histogram",

@@ -21,8 +21,9 @@ struct tls_current;
 struct tls_metrics {
     struct metric_counter full;    /* Handshakes that were completed without a ticket. */
     struct metric_counter resumed; /* ... with one. */
-    struct metric_counter failed[TLS_FAILURE_COUNT];
-    struct metric_counter running; /* Handshakes in progress, now. */
+    struct metric_counter failed[TLS_FAILURE_COUNT]; /* Handshakes. */
+    struct metric_counter broken[TLS_FAILURE_COUNT]; /* Connections, after their handshake. */
+    struct metric_counter running;                   /* Handshakes in progress, now. */
     struct metric_counter reloads;
     struct metric_counter reload_errors;
     struct metric_counter reload_failed; /* 1 while the last reload has failed, else 0. */

@@ -36,8 +36,9 @@ static enum tls_failure of_certificate(long result)
         return TLS_REVOKED;
     case X509_V_ERR_CRL_HAS_EXPIRED:
     case X509_V_ERR_CRL_NOT_YET_VALID:
-    case X509_V_ERR_UNABLE_TO_GET_CRL:
         return TLS_CRL_OLD;
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+        return TLS_CRL_NONE;
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:

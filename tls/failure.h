@@ -21,14 +21,22 @@
     X(EXPIRED, "expired", "the client's certificate has expired")                                \
     X(NOT_YET, "not_yet_valid", "the client's certificate is not valid yet")                     \
     X(REVOKED, "revoked", "the client's certificate is in the revocation list of clientCrlFile") \
-    X(CRL_OLD, "crl_expired", "the revocation list of clientCrlFile has expired: replace it")    \
+    X(CRL_OLD, "crl_expired",                                                                    \
+      "a revocation list of clientCrlFile has expired or is not valid yet: replace it")          \
+    X(CRL_NONE, "crl_missing",                                                                   \
+      "clientCrlFile has no list of the CA that signed the client's certificate: add it")        \
     X(CERTIFICATE, "bad_certificate", "the client's certificate is not acceptable")              \
     X(RENEGOTIATION, "renegotiation", "the client asked for a renegotiation, which is refused")  \
     X(ALERT, "alert", "the client ended the handshake by an alert")                              \
     X(TRUNCATED, "truncated", "the client closed the connection in the middle of the handshake") \
-    X(TIMEOUT, "timeout", "the handshake was not complete within headTimeout")                   \
+    X(TIMEOUT, "timeout",                                                                        \
+      "the handshake was not complete within headTimeout, or 1 s over a limit of connections")   \
     X(EVICTED, "evicted",                                                                        \
       "maxHandshakes handshakes were running, so this incomplete one was ended")                 \
+    X(UNSEATED, "unseated",                                                                      \
+      "the connection is over a limit, and another one needed its place before the handshake "   \
+      "was complete")                                                                            \
+    X(STOPPED, "stopped", "this replica is shutting down")                                       \
     X(FLOOD, "flood", "the client sent many records that carry almost no data, or key updates")  \
     X(BROKEN, "broken", "a record is damaged or breaks the protocol")
 
@@ -38,6 +46,9 @@ enum tls_failure {
 #undef X
     TLS_FAILURE_COUNT
 };
+
+/* Y(symbol): the failures of a connection after its handshake. */
+#define TLS_BREAKS(Y) Y(RENEGOTIATION) Y(FLOOD) Y(ALERT) Y(BROKEN)
 
 const char *tls_failure_label(enum tls_failure failure);
 const char *tls_failure_text(enum tls_failure failure);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-void tls_read_break(struct tls_socket *socket, enum tls_failure failure)
+void tls_read_break(struct tls_socket *socket, enum tls_failure failure, const char *detail)
 {
     if (socket->end == END_BROKEN) {
         return;
@@ -17,18 +17,26 @@ void tls_read_break(struct tls_socket *socket, enum tls_failure failure)
     }
     socket->finished = true;
     if (failure != TLS_NONE && socket->peer.broke) {
-        socket->peer.broke(socket->peer.ctx, &socket->peer, failure);
+        socket->peer.broke(socket->peer.ctx, &socket->peer, failure, detail);
     }
+}
+
+/* The reasons of a handshake are none here: bytes that are not TLS are a damaged record. */
+void tls_read_fail(struct tls_socket *socket)
+{
+    char detail[TLS_DETAIL_MAX];
+    enum tls_failure failure = tls_failure_take(socket->ssl, detail);
+
+    tls_read_break(socket, failure == TLS_ALERT ? TLS_ALERT : TLS_BROKEN, detail);
 }
 
 /* Notes why OpenSSL gave no bytes. False: there are none now. */
 static bool note_end(struct tls_socket *socket, int result)
 {
-    char detail[TLS_DETAIL_MAX];
     int error = SSL_get_error(socket->ssl, result);
 
     if (socket->error || socket->write_error) {
-        tls_read_break(socket, TLS_NONE); /* An error of the connection, not of TLS. */
+        tls_read_break(socket, TLS_NONE, ""); /* An error of the connection, not of TLS. */
     } else if (error == SSL_ERROR_WANT_READ) {
         return false;
     } else if (error == SSL_ERROR_ZERO_RETURN) {
@@ -36,7 +44,7 @@ static bool note_end(struct tls_socket *socket, int result)
     } else if (socket->closed) {
         socket->end = END_TRUNCATED;
     } else {
-        tls_read_break(socket, tls_failure_take(socket->ssl, detail));
+        tls_read_fail(socket);
     }
     ERR_clear_error();
     return true;
@@ -68,7 +76,7 @@ static size_t decrypt(struct tls_socket *socket, uint8_t *to, size_t len)
         int result = SSL_read_ex(socket->ssl, to + done, len - done, &got);
 
         if (socket->fault != TLS_NONE) {
-            tls_read_break(socket, socket->fault);
+            tls_read_break(socket, socket->fault, "");
             ERR_clear_error();
         } else if (result == 1) {
             done += got;

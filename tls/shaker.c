@@ -30,7 +30,12 @@ struct tls_shaker {
 static void give_back(struct tls_shaker *shaker, struct tls_shake *shake)
 {
     struct tls_metrics *metrics = tls_current_metrics(shaker->current);
+    enum tls_failure cut = (enum tls_failure)atomic_load(&shake->cut);
 
+    if (shake->failure != TLS_NONE && cut != TLS_NONE) {
+        shake->failure = cut;
+        shake->detail[0] = '\0';
+    }
     if (shake->failure == TLS_NONE) {
         bool resumed = tls_socket_is_resumed(shake->running);
 
@@ -185,10 +190,10 @@ static void end_all(struct tls_shaker *shaker)
 {
     on_given(&shaker->given_watch, LOOP_READ);
     list_for_each_entry_safe (struct tls_shake, shake, next, node, &shaker->waiting) {
-        fail(shake, TLS_TIMEOUT);
+        fail(shake, TLS_STOPPED);
     }
     list_for_each_entry_safe (struct tls_shake, shake, next, node, &shaker->running) {
-        fail(shake, TLS_TIMEOUT);
+        fail(shake, TLS_STOPPED);
     }
 }
 
@@ -250,6 +255,7 @@ bool tls_shaker_give(struct tls_shaker *shaker, struct tls_shake *shake)
     shake->answered = false;
     shake->failure = TLS_NONE;
     shake->detail[0] = '\0';
+    atomic_store(&shake->cut, TLS_NONE);
     shake->begun_us = os_now_us();
     return mailbox_post_always(&shaker->given, &shake->node) == ERR_OK;
 }

@@ -25,6 +25,8 @@
 #include "base/loop.h"
 #include "base/mailbox.h"
 
+#include <stdatomic.h>
+
 enum {
     TLS_HELLO_MS = 250,
     TLS_FLIGHT_MS = 1000
@@ -36,6 +38,7 @@ struct tls_shake {
     int fd;
     uint64_t deadline_ms; /* As os_now_ms. */
     uint64_t address_key;
+    _Atomic int cut; /* An enum tls_failure: if the handshake fails, the caller is the cause. */
     /* The result. */
     struct tls_socket *socket; /* Complete, not attached; NULL: failed. The receiver owns it. */
     enum tls_failure failure;

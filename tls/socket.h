@@ -69,9 +69,11 @@ enum {
 struct tls_socket;
 
 /* What is known of the other side, and what to call when its connection breaks after the handshake:
- * at most once, on the thread that found it, which holds the socket. */
+ * at most once, on the thread that found it, which holds the socket. `failure` is one of
+ * TLS_BREAKS, `detail` OpenSSL's words or "". */
 struct tls_socket_peer {
-    void (*broke)(void *ctx, const struct tls_socket_peer *peer, enum tls_failure failure);
+    void (*broke)(void *ctx, const struct tls_socket_peer *peer, enum tls_failure failure,
+                  const char *detail);
     void *ctx;
 
     union { /* As small as can be: there is one for each connection. */

@@ -71,7 +71,10 @@ bool tls_wire_flush(struct tls_socket *socket);
 
 /* ---- read.c ---- */
 
-/* Ends a connection whose bytes cannot be trusted any more, or that is gone. */
-void tls_read_break(struct tls_socket *socket, enum tls_failure failure);
+/* Ends a connection whose bytes cannot be trusted any more, or that is gone (TLS_NONE). */
+void tls_read_break(struct tls_socket *socket, enum tls_failure failure, const char *detail);
+
+/* The same after OpenSSL has failed: takes its errors. */
+void tls_read_fail(struct tls_socket *socket);
 
 #endif

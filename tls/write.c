@@ -70,11 +70,12 @@ static bool seal(struct tls_socket *socket, const uint8_t *from, size_t len)
 
     ERR_clear_error();
     if (SSL_write_ex(socket->ssl, from, len, &written) != 1) {
-        char detail[TLS_DETAIL_MAX];
-
-        enum tls_failure failure = tls_failure_take(socket->ssl, detail);
-
-        tls_read_break(socket, socket->write_error ? TLS_NONE : failure);
+        if (socket->write_error) {
+            tls_read_break(socket, TLS_NONE, ""); /* An error of the connection, not of TLS. */
+        } else {
+            tls_read_fail(socket);
+        }
+        ERR_clear_error();
         return false;
     }
     ASSERT(written == len);

@@ -251,5 +251,5 @@ TEST(floods_of_key_updates_delay_no_one, set_up, tear_down)
         print_message("%u connections with floods\n", atomic_load(&flood.count));
         assert_true(atomic_load(&flood.count) > 1); /* Each of them was ended. */
     }
-    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"flood\"}") > 1);
+    assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_broken_total{reason=\"flood\"}") > 1);
 }

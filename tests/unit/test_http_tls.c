@@ -2,6 +2,7 @@
 #include "tests/unit/http_sealed.h"
 
 #include <netinet/tcp.h>
+#include <sched.h>
 
 enum {
     BIG = 65000 /* The largest that this gate takes, about. */,
@@ -31,6 +32,12 @@ static void narrow(struct config_clients *limits)
     limits->connections_per_address_max = 1;
 }
 
+static void one_seat(struct config_clients *limits)
+{
+    narrow(limits);
+    limits->seats_max = 1;
+}
+
 static void set_up(void)
 {
     front_start_with(optional);
@@ -51,6 +58,11 @@ static void set_up_narrow(void)
     front_start_with(narrow);
 }
 
+static void set_up_one_seat(void)
+{
+    front_start_with(one_seat);
+}
+
 #define HOST "Host: localhost\r\n"
 
 static const char get[] = "GET /livez HTTP/1.1\r\n" HOST "\r\n";
@@ -69,6 +81,11 @@ static size_t count_of(const char *text, const char *part)
 static const struct tls_metrics *tls_metrics(void)
 {
     return tls_current_metrics(http->tls);
+}
+
+static uint64_t handshakes(void)
+{
+    return metric_get(&tls_metrics()->running);
 }
 
 /* ---- Requests ---- */
@@ -209,6 +226,31 @@ TEST(a_connection_over_the_limit_gets_429_inside, set_up_narrow, sealed_teardown
     sealed_close(&first);
 }
 
+/* The reason is the limit, and not that the client has closed. */
+TEST(a_handshake_over_the_limit_gives_way_to_another, set_up_one_seat, sealed_teardown)
+{
+    struct sealed first;
+    struct sealed third;
+    int second = -1;
+
+    sealed_open(&first);
+    second = kit_connect(port);
+    kit_send_bytes(second, "\x16\x03\x01", 3);
+    for (uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS; handshakes() == 0;) {
+        assert_true(os_now_ms() < end_ms);
+        (void)sched_yield();
+    }
+    sealed_open(&third);
+    sealed_say(&third, get);
+    assert_non_null(strstr(sealed_hear_all(&third), "HTTP/1.1 200 "));
+    assert_true(kit_closed(second));
+    close(second);
+    sealed_close(&third);
+    sealed_close(&first);
+    assert_int_equal(metric_get(&tls_metrics()->failed[TLS_UNSEATED]), 1);
+    assert_int_equal(metric_get(&tls_metrics()->failed[TLS_TRUNCATED]), 0);
+}
+
 TEST(a_late_handshake_ends_the_connection, set_up_strict, sealed_teardown)
 {
     int fd = kit_connect(port);
@@ -335,6 +377,7 @@ TEST(a_drain_ends_idle_connections_in_order, set_up, sealed_teardown)
     (void)sealed_hear_all(&idle);
     assert_non_null(strstr(sealed_hear_all(&silent), "HTTP/1.1 503 "));
     assert_true(kit_closed(half));
+    assert_int_equal(metric_get(&tls_metrics()->failed[TLS_STOPPED]), 1);
     sealed_close(&idle);
     sealed_close(&silent);
     close(half);

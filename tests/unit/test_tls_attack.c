@@ -105,6 +105,21 @@ TEST(an_update_in_two_records_is_one_update, tls_kit, tls_kit_open, tls_kit_clos
     tls_forge_close(&forge);
 }
 
+TEST(an_alert_after_the_handshake_is_named, tls_kit, tls_kit_open, tls_kit_close)
+{
+    static const uint8_t alert[] = {SSL3_AL_FATAL, SSL_AD_INTERNAL_ERROR};
+    struct tls_forge forge;
+
+    open_forge(tls_kit, &forge);
+    tls_forge_put(&forge, TLS_FORGE_ALERT, alert, sizeof(alert));
+    assert_true(tls_forge_send(&forge, tls_kit->far));
+    assert_int_equal(recv(tls_kit->fd, &(char){0}, 1, 0), -1);
+    assert_int_equal(errno, ECONNRESET);
+    assert_int_equal(tls_kit->broken, TLS_ALERT);
+    assert_string_equal(tls_kit->detail, "internal error");
+    tls_forge_close(&forge);
+}
+
 /* ---- Floods ---- */
 
 /* Reads until there is nothing more or the connection is broken; returns the number of bytes. */

@@ -221,6 +221,33 @@ TEST(a_revoked_certificate_is_refused_after_a_reload, tls_kit, require, tls_kit_
     issue_release(&pair);
 }
 
+/* With a list of one CA only, the replica cannot know what the other one has revoked. */
+TEST(a_list_of_another_authority_is_not_enough, tls_kit, require, tls_kit_close)
+{
+    const struct cert_kit_spec second = {.kind = ISSUE_CA, .common = "second"};
+    const struct cert_kit_spec eve = {.kind = ISSUE_CLIENT, .common = "eve"};
+    struct tls_peer_setup setup = {.cert = "eve"};
+    struct issue_pair ca;
+    struct issue_pair pair;
+    struct buf both;
+
+    cert_kit_make(&second, NULL, &ca);
+    cert_kit_make(&eve, &ca, &pair);
+    cert_kit_put(&tls_kit->certs, "eve", &pair);
+    buf_init(&both, 65536);
+    (void)buf_append_slice(&both, buf_slice(&ca.cert));
+    (void)buf_append_slice(&both, buf_slice(&tls_kit->certs.ca.cert));
+    cert_kit_write(&tls_kit->certs, "both.pem", buf_slice(&both));
+    (void)cert_kit_path(&tls_kit->certs, "both.pem", tls_kit->ca_file);
+    write_list(tls_kit, NULL);
+    expect_refused_late(tls_kit, &setup, TLS_CRL_NONE);
+    setup.cert = "bob";
+    tls_kit_connect(tls_kit, &setup);
+    buf_release(&both);
+    issue_release(&pair);
+    issue_release(&ca);
+}
+
 /* ---- Choice among certificates ---- */
 
 TEST(the_name_of_the_client_chooses_the_certificate, tls_kit, tls_kit_open, tls_kit_close)
@@ -562,6 +589,7 @@ TEST(metrics_are_written_with_and_without_tls, tls_kit, tls_kit_open, tls_kit_cl
     tls_write_metrics(NULL, &out);
     assert_non_null(strstr(buf_cstr(&out), "\nzabra_tls_certificate_expires_seconds 0"));
     assert_non_null(strstr(buf_cstr(&out), "zabra_tls_handshakes_total{result=\"full\"} 0"));
+    assert_non_null(strstr(buf_cstr(&out), "zabra_tls_broken_total{reason=\"flood\"} 0"));
     buf_clear(&out);
     tls_kit_start(tls_kit);
     tls_write_metrics(tls_kit->current, &out);

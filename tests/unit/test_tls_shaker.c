@@ -185,6 +185,7 @@ static void close_flood(struct bench *bench, struct flood *flood)
     assert_int_equal(flood->back, FLOOD);
     list_take_each (struct tls_shake, shake, node, &rest) {
         assert_null(shake->socket);
+        assert_int_equal(shake->failure, TLS_STOPPED);
     }
     for (int i = 0; i < FLOOD; i++) {
         close(flood->ends[i][0]);

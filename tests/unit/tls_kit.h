@@ -119,9 +119,11 @@ static inline enum tls_step tls_kit_step(struct tls_kit *kit)
 }
 
 static inline void tls_kit_on_broken(void *ctx, const struct tls_socket_peer *peer,
-                                     enum tls_failure failure)
+                                     enum tls_failure failure, const char *detail)
 {
     struct tls_kit *kit = ctx;
+
+    (void)snprintf(kit->detail, sizeof(kit->detail), "%s", detail);
 
     assert_int_equal(peer->address.any.sa_family, AF_UNIX);
     kit->broken = failure;
