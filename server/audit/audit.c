@@ -16,7 +16,8 @@ enum {
     READ_BYTES_MAX = 1 << 20,
     READ_RECS_MAX = 256,
     READS_PER_TURN = 16,
-    STOP_MS = 2000 /* Longest time that the end waits until all is recorded. */
+    STOP_MS = 2000,     /* Longest time that the end waits until all is recorded. */
+    STOP_HANG_MS = 1000 /* And for a call that does not return. */
 };
 
 /* ---- Opening and closing. ---- */
@@ -57,6 +58,8 @@ enum err audit_open(const struct audit_options *options, struct audit **ret_audi
     enum err err = ERR_OK;
 
     audit->options = *options;
+    audit->path = options->path ? mem_strdup(options->path) : NULL;
+    audit->options.path = audit->path;
     err = open_file(audit, error);
     if (err == ERR_OK && !audit_note_open(&audit->note, options->data_dir)) {
         (void)snprintf(error, AUDIT_ERROR_MAX, "dataDir: cannot open audit-position in %s: %s",
@@ -65,11 +68,13 @@ enum err audit_open(const struct audit_options *options, struct audit **ret_audi
         err = ERR_CONFIG;
     }
     if (err != ERR_OK) {
+        mem_free(audit->path);
         mem_free(audit);
         return err;
     }
+    audit->options.data_dir = NULL; /* Not needed any more. */
     mutex_init(&audit->mutex);
-    ASSERT(pthread_cond_init(&audit->reopened, NULL) == 0);
+    ASSERT(pthread_cond_init(&audit->changed, NULL) == 0);
     mailbox_init(&audit->wake, 1);
     buf_init(&audit->out, AUDIT_OUT_MAX);
     buf_init(&audit->asked.refusals, AUDIT_REFUSALS_MAX);
@@ -96,9 +101,16 @@ zxid_t audit_keep(struct audit *audit)
 
 const char *audit_why(struct audit *audit)
 {
-    return atomic_load(&audit->stuck)
-               ? "the audit file of this replica cannot be written (auditFull=refuse): until it "
-                 "can, this replica accepts no writes; use another replica"
+    bool hangs = audit_hangs(audit);
+
+    if (atomic_load(&audit->stuck)) {
+        return "the audit file of this replica cannot be written (auditFull=refuse): until it can, "
+               "this replica accepts no writes; use another replica";
+    }
+    return hangs && audit->options.full == AUDIT_FULL_REFUSE
+               ? "the file system of the audit file of this replica does not answer "
+                 "(auditFull=refuse): until it does, this replica accepts no writes; use another "
+                 "replica"
                : NULL;
 }
 
@@ -113,10 +125,10 @@ bool audit_reopen(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_
     uint64_t ask = ++audit->asked.reopen_asks;
 
     while (asked->reopen_dones < ask) {
-        if (pthread_cond_clockwait(&audit->reopened, &audit->mutex, CLOCK_MONOTONIC, &end)) {
+        if (pthread_cond_clockwait(&audit->changed, &audit->mutex, CLOCK_MONOTONIC, &end)) {
             (void)snprintf(error, AUDIT_ERROR_MAX,
                            "%s could not be opened again in %u ms: is its disk slow?",
-                           audit->options.path ? audit->options.path : "standard error", wait_ms);
+                           audit_name(audit), wait_ms);
             return false;
         }
     }
@@ -160,6 +172,7 @@ void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
 void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char *ret_why)
 {
     zxid_t recorded = atomic_load(&audit->recorded);
+    bool hangs = audit_hangs(audit);
 
     *ret_figures = (struct audit_figures){.lines = metric_get(&audit->lines),
                                           .dropped = metric_get(&audit->dropped),
@@ -169,9 +182,14 @@ void audit_figures(struct audit *audit, struct audit_figures *ret_figures, char 
                                           .errors = metric_get(&audit->errors),
                                           .recorded = recorded};
     MUTEX_HOLD(&audit->mutex);
-    ret_figures->failing = audit->asked.why[0] != '\0';
+    bool fails = audit->asked.why[0] != '\0';
+
+    ret_figures->failing = fails || hangs;
     ret_figures->behind = zxid_behind(atomic_load(&audit->told_applied), recorded);
-    if (ret_why) {
+    if (ret_why && hangs && !fails) {
+        (void)snprintf(ret_why, AUDIT_ERROR_MAX,
+                       "%s cannot be written: its file system does not answer", audit_name(audit));
+    } else if (ret_why) {
         (void)snprintf(ret_why, AUDIT_ERROR_MAX, "%s", audit->asked.why);
     }
 }
@@ -203,8 +221,7 @@ static void begin(struct audit *audit)
     atomic_store(&audit->recorded, audit->at);
     atomic_store(&audit->keep, audit->at);
     audit_put_open_first(audit);
-    log_info("audit", "{path}%s records changes after zxid {zxid}0x%llx",
-             audit->options.path ? audit->options.path : "standard error",
+    log_info("audit", "{path}%s records changes after zxid {zxid}0x%llx", audit_name(audit),
              (unsigned long long)audit->at);
 }
 
@@ -235,7 +252,7 @@ static void look(struct audit *audit, uint64_t reopen)
         MUTEX_HOLD(&audit->mutex);
         memcpy(audit->asked.reopen_error, audit->reopen_error, sizeof(audit->reopen_error));
         audit->asked.reopen_dones = reopen;
-        (void)pthread_cond_broadcast(&audit->reopened);
+        (void)pthread_cond_broadcast(&audit->changed);
     }
 }
 
@@ -336,14 +353,18 @@ static bool read_log(struct audit *audit)
     struct logrec *recs[READ_RECS_MAX];
     size_t count = 0;
 
-    if (!finish_record(audit) || audit->at >= audit->applied || !audit_make_room(audit)) {
+    if (!finish_record(audit) || audit->at >= audit->applied || !audit_make_room(audit) ||
+        !audit_enter_store(audit)) {
         return false;
     }
     enum err err = store_read(audit->store, audit->at, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
 
-    tell_read(audit, err);
     if (err == ERR_MISSING) {
         skip_gap(audit);
+    }
+    audit_leave_store(audit);
+    tell_read(audit, err);
+    if (err == ERR_MISSING) {
         return true;
     }
     return err == ERR_OK && take_records(audit, recs, count);
@@ -366,9 +387,25 @@ static bool turn(struct audit *audit, bool is_last)
     return more;
 }
 
-static void body(void *arg)
+/* Frees all; no thread uses it any more. */
+static void release(struct audit *audit)
 {
-    struct audit *audit = arg;
+    if (audit->rec) {
+        logrec_unref(audit->rec);
+    }
+    audit_file_close(&audit->file);
+    audit_note_close(&audit->note);
+    mailbox_release(&audit->wake);
+    ASSERT(pthread_cond_destroy(&audit->changed) == 0);
+    mutex_destroy(&audit->mutex);
+    buf_release(&audit->out);
+    buf_release(&audit->asked.refusals);
+    mem_free(audit->path);
+    mem_free(audit);
+}
+
+static void run(struct audit *audit)
+{
     uint64_t end_ms = UINT64_MAX;
     bool more = false;
 
@@ -379,6 +416,7 @@ static void body(void *arg)
             end_ms = os_now_ms() + STOP_MS;
         }
         more = turn(audit, is_last);
+        audit_is_alive(audit);
         if (is_last && (!more || os_now_ms() >= end_ms)) {
             return;
         }
@@ -388,9 +426,20 @@ static void body(void *arg)
     }
 }
 
+static void body(void *arg)
+{
+    struct audit *audit = arg;
+
+    run(audit);
+    if (audit_ends(audit)) {
+        release(audit);
+    }
+}
+
 void audit_start(struct audit *audit, struct store *store)
 {
     audit->store = store;
+    atomic_store(&audit->alive_ms, os_now_ms());
     audit->has_thread = true;
     thread_start(&audit->thread, "zabra-audit", body, audit);
 }
@@ -401,18 +450,11 @@ void audit_stop(struct audit *audit)
         return;
     }
     mailbox_close(&audit->wake);
+    if (audit->has_thread && !audit_wait_end(audit, STOP_MS + STOP_HANG_MS)) {
+        return; /* The thread is not this function's any more. */
+    }
     if (audit->has_thread) {
         thread_join(&audit->thread);
     }
-    if (audit->rec) {
-        logrec_unref(audit->rec);
-    }
-    audit_file_close(&audit->file);
-    audit_note_close(&audit->note);
-    mailbox_release(&audit->wake);
-    ASSERT(pthread_cond_destroy(&audit->reopened) == 0);
-    mutex_destroy(&audit->mutex);
-    buf_release(&audit->out);
-    buf_release(&audit->asked.refusals);
-    mem_free(audit);
+    release(audit);
 }

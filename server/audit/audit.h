@@ -30,16 +30,18 @@ struct audit_options {
     const struct audit_system *system;
 };
 
-/* Opens and repairs the file. All that the options point to outlives the audit log. ERR_CONFIG,
- * with a sentence in `error`. */
+/* Opens and repairs the file. `path` and `data_dir` are copied; `version` and `system` live as long
+ * as the process. ERR_CONFIG, with a sentence in `error`. */
 enum err audit_open(const struct audit_options *options, struct audit **ret_audit,
                     char error[AUDIT_ERROR_MAX]);
 
-/* Starts the thread, which reads records from `store`. */
+/* Starts the thread, which reads records from `store` until audit_stop returns. */
 void audit_start(struct audit *audit, struct store *store);
 
 /* Records what has been applied and is not recorded yet, for at most 2 s; ends the thread if it
- * was started, closes the file, frees the audit log. Accepts NULL. */
+ * was started, closes the file, frees the audit log. If a call of the file system does not return,
+ * waits a second more; then the thread closes and frees all that when the call returns, if ever.
+ * Accepts NULL. */
 void audit_stop(struct audit *audit);
 
 /* Reports that the state has applied all up to `applied`, and the id of the cluster. Core thread.
@@ -50,7 +52,8 @@ void audit_applied(struct audit *audit, zxid_t applied, const uint8_t cluster[AU
  * thread. */
 zxid_t audit_keep(struct audit *audit);
 
-/* Returns why this replica must take no writes, a constant text; NULL: it may. Any thread. */
+/* Returns why this replica must take no writes, a constant text; NULL: it may. The core asks in
+ * each turn, so this also notices, and logs, that the file system hangs. Any thread. */
 const char *audit_why(struct audit *audit);
 
 /* Lets the file be opened again, after it was renamed, and waits for the result. False, with a
@@ -63,6 +66,7 @@ bool audit_reopen(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_
 void audit_refused(struct audit *audit, const struct audit_refusal *refusal);
 
 enum {
+    AUDIT_HANG_MS = 5000, /* A call of the file system that takes longer hangs. */
     AUDIT_REFUSALS_PER_S = 100,
     AUDIT_REFUSAL_BYTES_PER_S = 128 << 10 /* About: a line that begins below it is written. */
 };

@@ -24,12 +24,16 @@ struct audit_asked {
 
 struct audit {
     struct audit_options options;
+    char *path; /* That of the options; NULL: standard error. */
     struct thread thread;
     bool has_thread;
     struct mailbox wake; /* Closed to end the thread. */
     pthread_mutex_t mutex;
-    pthread_cond_t reopened; /* asked.reopen_dones has grown. */
+    pthread_cond_t changed; /* asked.reopen_dones has grown, or has_ended is set. */
     struct audit_asked asked;
+    bool has_ended; /* By the mutex, as the next two: the thread touches nothing any more. */
+    bool in_store;  /* The thread uses the store. */
+    bool is_left;   /* The thread must not use the store any more, and frees the audit log. */
 
     /* The thread's own. */
     struct store *store;
@@ -63,7 +67,9 @@ struct audit {
     _Atomic zxid_t told_applied;
     _Atomic zxid_t recorded;
     _Atomic zxid_t keep;
-    _Atomic bool stuck; /* The replica must take no writes. */
+    _Atomic bool stuck;        /* The replica must take no writes. */
+    _Atomic uint64_t alive_ms; /* The thread was last active at this time; 0: it does not run. */
+    _Atomic bool hangs;        /* It was reported that the thread is in a call that hangs. */
     struct metric_counter lines;
     struct metric_counter dropped;
     struct metric_counter refusals;
@@ -78,6 +84,31 @@ enum {
     AUDIT_OUT_MAX = 4 << 20,
     AUDIT_RETRY_MS = 500, /* Also how long a reader may take nothing without being a failure. */
 };
+
+/* What messages call the file. */
+static inline const char *audit_name(const struct audit *audit)
+{
+    return audit->path ? audit->path : "standard error";
+}
+
+/* audit_hang.c: calls of the file system that do not return. */
+
+/* Notes that the thread is active. Only the thread calls it. */
+void audit_is_alive(struct audit *audit);
+
+/* Whether records wait for a call that has not returned for AUDIT_HANG_MS. Any thread. */
+bool audit_hangs(struct audit *audit);
+
+/* The thread may use the store from here to audit_leave_store. False: never again. */
+bool audit_enter_store(struct audit *audit);
+void audit_leave_store(struct audit *audit);
+
+/* The thread ends. True: it must free the audit log. */
+bool audit_ends(struct audit *audit);
+
+/* Waits until the thread has ended, at most for `wait_ms`, and while it uses the store. False: the
+ * thread is left to itself. */
+bool audit_wait_end(struct audit *audit, uint32_t wait_ms);
 
 /* audit_out.c: lines on their way to the file. Only the thread calls these functions. */
 

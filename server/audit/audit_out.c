@@ -10,11 +10,6 @@ enum {
     SYNC_MS = 1000 /* Longest time for which a written line is not durable. */
 };
 
-static const char *name_of(const struct audit *audit)
-{
-    return audit->options.path ? audit->options.path : "standard error";
-}
-
 /* ---- Failures. ---- */
 
 /* Sets the text that other threads may read. */
@@ -26,7 +21,7 @@ static void set_why(struct audit *audit, const char *why)
         return;
     }
     (void)snprintf(audit->asked.why, sizeof(audit->asked.why), "%s cannot be written: %s",
-                   name_of(audit), why);
+                   audit_name(audit), why);
 }
 
 static void fail(struct audit *audit, enum err err)
@@ -42,7 +37,7 @@ static void fail(struct audit *audit, enum err err)
     metric_add(&audit->errors, 1);
     set_why(audit, why);
     atomic_store(&audit->stuck, refuses);
-    log_warn("audit", "{path}%s cannot be written ({error}%s): {action}%s", name_of(audit), why,
+    log_warn("audit", "{path}%s cannot be written ({error}%s): {action}%s", audit_name(audit), why,
              refuses ? "until it can, this replica takes no writes"
                      : "until it can, lines are dropped and counted");
 }
@@ -55,7 +50,7 @@ static void works(struct audit *audit)
     audit->failing = false;
     atomic_store(&audit->stuck, false);
     set_why(audit, NULL);
-    log_info("audit", "{path}%s can be written again", name_of(audit));
+    log_info("audit", "{path}%s can be written again", audit_name(audit));
 }
 
 static bool is_waiting(const struct audit *audit)
@@ -175,6 +170,7 @@ static bool write_out(struct audit *audit)
 
     audit->written += done;
     audit->dirty = audit->dirty || done > 0;
+    audit_is_alive(audit);
     forget_written(audit);
     note_full(audit, err, done);
     audit->write_failing = err != ERR_OK;
@@ -246,6 +242,7 @@ void audit_sync(struct audit *audit, bool now)
     audit->synced_ms = now_ms;
     enum err err = audit->dirty ? audit_file_sync(&audit->file) : ERR_OK;
 
+    audit_is_alive(audit);
     audit->sync_failing = err != ERR_OK;
     if (err != ERR_OK) {
         fail(audit, err);
@@ -338,7 +335,7 @@ void audit_look(struct audit *audit, bool asked)
         (void)audit_flush(audit);
         (void)reopen(audit);
     } else if (asked) {
-        log_info("audit", "{path}%s was not renamed: it stays open", name_of(audit));
+        log_info("audit", "{path}%s was not renamed: it stays open", audit_name(audit));
     }
     if (change == AUDIT_FILE_CUT) {
         log_info("audit", "{path}%s was truncated; it continues from its beginning",

@@ -47,12 +47,22 @@ struct akit {
     _Atomic long budget; /* Bytes that may still be written; -1: any number. */
     _Atomic long piece;  /* Bytes that a reader takes at a time; 0: all of them; -1: none. */
     _Atomic int writes;
+    _Atomic bool hangs_in_write; /* Calls do not return while it is set. */
+    _Atomic bool hangs_in_sync;
     _Atomic int sync_errno; /* 0: syncs work. */
 };
+
+static inline void akit_hang(const _Atomic bool *hangs)
+{
+    while (atomic_load(hangs)) {
+        (void)poll(NULL, 0, 2);
+    }
+}
 
 static inline ssize_t akit_write(void *ctx, int fd, const void *data, size_t len)
 {
     struct akit *kit = ctx;
+    akit_hang(&kit->hangs_in_write);
     long budget = atomic_load(&kit->budget);
     long piece = atomic_load(&kit->piece);
 
@@ -77,6 +87,7 @@ static inline int akit_sync(void *ctx, int fd)
 {
     struct akit *kit = ctx;
 
+    akit_hang(&kit->hangs_in_sync);
     errno = atomic_load(&kit->sync_errno);
     return errno != 0 ? -1 : fdatasync(fd);
 }
