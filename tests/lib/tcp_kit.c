@@ -112,6 +112,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
                                   .queue_bytes_max =
                                       setup->queue_bytes_max ? setup->queue_bytes_max : 1 << 20,
                                   .records_per_key = setup->records_per_key,
+                                  .shaking_max = setup->shaking_max,
                                   .connect_timeout_ms = 2000,
                                   .retry_min_ms = 5,
                                   .retry_max_ms = 40,

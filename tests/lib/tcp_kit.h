@@ -47,6 +47,7 @@ struct kit_setup {
     uint64_t history[3];
     uint64_t queue_bytes_max;
     uint64_t records_per_key;
+    uint32_t shaking_max;
     uint32_t claims; /* The id that node 2 claims instead. */
 };
 

@@ -14,6 +14,16 @@ struct link *tcp_link(struct tcp *tcp, uint32_t peer)
     return NULL;
 }
 
+bool tcp_knows_caller(const struct tcp *tcp, const struct caller *caller)
+{
+    bool knows = false;
+
+    for_each_link (link, tcp) {
+        knows |= link->is_known && caller_eq(&link->caller, caller);
+    }
+    return knows;
+}
+
 void tcp_reap(struct tcp *tcp)
 {
     while (tcp->depth == 0 && !list_empty(&tcp->graveyard)) {
@@ -176,6 +186,10 @@ void tcp_established(struct conn *conn)
         tcp_drop(link->up, "replaced by a newer connection");
     }
     link->up = conn;
+    if (!conn->dialed) {
+        link->is_known = true;
+        link->caller = conn->caller;
+    }
     if (conn->keys != tcp->options.keys) { /* They were replaced during the handshake. */
         tcp_compare_keys(conn);
     }

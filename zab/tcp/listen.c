@@ -12,19 +12,63 @@ enum {
     RETRY_MIN_MS = 250, /* First pause between attempts to listen by a name. */
     RETRY_MAX_MS = 4000,
     FIRST_ANSWER_MS = 4000, /* Dialing waits that long for the address of this replica's name. */
+    SHARES = 256,
 };
 
-/* Drops the oldest caller that has not proven itself. Returns false when there is none. */
-static bool drop_unproven(struct tcp *tcp, const char *why)
+static bool is_unproven(const struct conn *conn)
 {
+    return !conn->dialed && conn->state != CONN_CLAIM;
+}
+
+/* Addresses share the numbers below SHARES at random, in another way in each process. */
+static uint32_t share_of(const struct tcp *tcp, const struct caller *caller)
+{
+    uint64_t mixed = tcp->options.start * 2 + 1;
+
+    for (size_t i = 0; i < sizeof(caller->bytes); i++) {
+        mixed = (mixed ^ caller->bytes[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        mixed ^= mixed >> 32;
+    }
+    return (uint32_t)(mixed % SHARES);
+}
+
+/* Returns the caller to drop: of those that have not proven themselves the oldest of the address
+ * that has most of them. Addresses of peers come last. NULL: there is none. */
+static struct conn *weakest(struct tcp *tcp)
+{
+    struct conn *found = NULL;
+    uint32_t counts[SHARES] = {0};
+    uint32_t most = 0;
+
     list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
-        if (!conn->dialed && conn->state != CONN_CLAIM) {
-            tcp->refused++;
-            tcp_drop(conn, why);
-            return true;
+        if (is_unproven(conn)) {
+            uint32_t share = share_of(tcp, &conn->caller);
+            uint32_t least = tcp_knows_caller(tcp, &conn->caller) ? 0 : TCP_SHAKING_MAX;
+
+            counts[share] = max_u32(counts[share], least) + 1;
+            if (counts[share] > most) {
+                most = counts[share];
+            }
         }
     }
-    return false;
+    list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
+        if (!found && is_unproven(conn) && counts[share_of(tcp, &conn->caller)] == most) {
+            found = conn;
+        }
+    }
+    return found;
+}
+
+/* Drops a caller that has not proven itself. Returns false when there is none. */
+static bool drop_unproven(struct tcp *tcp, const char *why)
+{
+    struct conn *conn = weakest(tcp);
+
+    if (conn) {
+        tcp->refused++;
+        tcp_drop(conn, why);
+    }
+    return conn != NULL;
 }
 
 void listen_accept(struct tcp *tcp, bool all)
@@ -64,7 +108,7 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
         if (tcp->shaking_count >= tcp->options.shaking_max) {
             (void)drop_unproven(tcp, "this replica has too many unfinished handshakes");
         }
-        (void)tcp_start(tcp, NULL, fd);
+        tcp_start(tcp, NULL, fd)->caller = caller_of(&from);
     }
     tcp->depth--;
     tcp_reap(tcp);

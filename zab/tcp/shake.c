@@ -110,6 +110,13 @@ enum err shake_seal(struct conn *conn)
         return ERR_BUSY;
     }
 
+    if (!callers_admit(&conn->tcp->callers, &conn->caller,
+                       tcp_knows_caller(conn->tcp, &conn->caller), os_now_ms())) {
+        (void)tcp_refuse(conn, "too many handshakes come from one address, or from unknown ones: "
+                               "limit which hosts reach the peer port");
+        return ERR_BUSY;
+    }
+
     enum err err = conn_seal(conn);
 
     return err ? err : continue_tls(conn);

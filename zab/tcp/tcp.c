@@ -22,6 +22,18 @@ static uint64_t make_start(void)
     return (uint64_t)os_wall_ms() << START_RANDOM_BITS | random | 1;
 }
 
+/* The address of a peer whose host is an address. */
+static bool numeric_caller(const struct tcp_peer *peer, struct caller *ret_caller)
+{
+    struct resolve_answer answer;
+
+    if (!resolve_numeric(peer->host, peer->port, &answer)) {
+        return false;
+    }
+    *ret_caller = caller_of(&answer.addresses[0].addr);
+    return true;
+}
+
 /* Whether another replica of the server list has the host of this peer. */
 static bool shares_host(const struct tcp_options *options, uint32_t peer)
 {
@@ -54,6 +66,7 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
         ASSERT(options->peers[i].id != options->id);
         tcp->links[i].peer = options->peers[i];
         tcp->links[i].shares_host = shares_host(options, i);
+        tcp->links[i].is_known = numeric_caller(&tcp->links[i].peer, &tcp->links[i].caller);
         tcp->links[i].backoff_ms = options->retry_min_ms;
     }
     tcp->options.peers = NULL;

@@ -7,7 +7,8 @@
  * probe.c: questions whether a process lives. links.c: the other replicas, and the ends of
  * connections. report.c: events for the owner. conn.c: frames out, and the bytes of one connection.
  * seal.c: TLS between a connection and its socket. keys.c, certificate.c: what TLS and the HELLO
- * prove. A file calls only files that are named after it in this list.
+ * prove. callers.c: how many handshakes a caller gets. A file calls only files that are named after
+ * it in this list.
  *
  * A connection is never freed where an error is found: it is marked `doomed` or closed, and is
  * reaped when no callback runs, so that a caller further up the stack may still use it.
@@ -22,6 +23,7 @@
 #include "base/minmax.h"
 #include "base/os_clock.h"
 #include "base/rng.h"
+#include "zab/tcp/callers.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/hello.h"
 #include "zab/tcp/resolve.h"
@@ -55,6 +57,7 @@ struct conn {
     struct loop_watch watch;
     enum conn_state state;
     bool dialed;           /* This replica dialed. */
+    struct caller caller;  /* The address that has called; zeros if this replica dialed. */
     uint32_t peer;         /* Id of the peer; 0 until its greeting has named it. */
     uint64_t deadline_ms;  /* Deadline of the handshake; once `asked`, of the claim. */
     uint64_t up_since_ms;  /* When the connection came up. */
@@ -93,6 +96,8 @@ struct question {
 struct link {
     struct tcp_peer peer;
     bool shares_host; /* Another replica has the same host in the server list. */
+    bool is_known;    /* `caller` is set: the address from which the peer calls, as far as known. */
+    struct caller caller;
     struct conn *up;
     struct conn *dialing;         /* Connecting or shaking hands. */
     bool resolving;               /* A job is with the resolver. */
@@ -146,7 +151,8 @@ struct tcp {
     uint64_t dial_from_ms;
     struct resolver *resolver; /* NULL when all hosts are numeric. */
     struct loop_watch resolver_watch;
-    struct list shaking; /* Connections that are not up, oldest first. */
+    struct callers callers; /* Which of the unproven callers get a handshake of TLS. */
+    struct list shaking;    /* Connections that are not up, oldest first. */
     uint32_t shaking_count;
     struct list graveyard; /* Closed, to be freed. */
     uint32_t depth;        /* Callbacks of this transport on the stack. */
@@ -172,6 +178,9 @@ struct tcp {
 /* ---- links.c ---- */
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not in the list. */
+
+/* Whether a peer has proven itself from this address, or has it in the server list. */
+bool tcp_knows_caller(const struct tcp *tcp, const struct caller *caller);
 
 static inline uint32_t link_index(const struct tcp *tcp, const struct link *link)
 {
