@@ -65,13 +65,44 @@ static size_t quoted_len(struct slice text)
     return at < text.len ? at + 1 : 0;
 }
 
+/* Whether an entry begins here, with a scheme and its colon. */
+static bool begins_entry(struct slice text)
+{
+    static const char *const schemes[] = {"world:", "auth:", "digest:", "ip:", "x509:"};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (slice_starts_with(text, slice_str(schemes[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns the length of an entry of the scheme x509, whose id may have commas. */
+static size_t x509_len(struct slice list)
+{
+    size_t comma = slice_find(list, ',');
+    struct acl_entry entry;
+
+    for (size_t at = comma; at < list.len;) {
+        struct slice rest = slice_from(list, at + 1);
+
+        /* The entry is whole, or it lacks its permissions: then it must not swallow the next. */
+        if (split(trim(slice_make(list.data, at)), &entry) || begins_entry(trim(rest))) {
+            return at;
+        }
+        at += 1 + slice_find(rest, ',');
+    }
+    /* The last entry, or a malformed one, which ends at its first comma. */
+    return split(trim(list), &entry) ? list.len : comma;
+}
+
 /* Returns the length of the first entry of the list. */
 static size_t entry_len(struct slice list)
 {
     size_t comma = slice_find(list, ',');
     size_t colon = slice_find(list, ':');
     size_t quoted = colon < comma ? quoted_len(slice_from(list, colon + 1)) : 0;
-    struct acl_entry entry;
 
     if (colon > comma || comma == list.len) {
         return comma; /* A scheme has no comma. */
@@ -81,13 +112,7 @@ static size_t entry_len(struct slice list)
 
         return end + slice_find(slice_from(list, end), ',');
     }
-    for (size_t at = comma; at <= list.len;) {
-        if (split(trim(slice_make(list.data, at)), &entry)) {
-            return at;
-        }
-        at = at < list.len ? at + 1 + slice_find(slice_from(list, at + 1), ',') : list.len + 1;
-    }
-    return comma; /* No entry is whole: the first one is malformed. */
+    return slice_starts_with(trim(list), slice_str("x509:")) ? x509_len(list) : comma;
 }
 
 bool acl_list_cut(struct slice *list, struct slice *ret_entry)

@@ -2,10 +2,11 @@
  * acl_list.h - ACLs as text: "scheme:id:perms", separated by commas, as in ZooKeeper's shell. Pure.
  *
  * ZooKeeper splits at each comma, so it cannot name the subject of a certificate
- * ("x509:CN=bob,O=Example:cdrwa"). Here an entry ends at the first comma before which it is whole:
- * two colons, and letters of cdrwa behind the last one. That reads every list that ZooKeeper reads.
- * An id that would be misread so is written in quotes ("x509:\"CN=a:r,O=b\":r"), with a backslash
- * before each quote and backslash in it.
+ * ("x509:CN=bob,O=Example:cdrwa"). Here an entry of the scheme x509 ends at the first comma before
+ * which it is whole: two colons, and letters of cdrwa behind the last one. It also ends before the
+ * scheme of a next entry, and is then malformed. That reads every list that ZooKeeper reads. An id
+ * that would be misread so is written in quotes ("x509:\"CN=a:r,O=b\":r", "digest:\"a,b:HASH\":r"),
+ * with a backslash before each quote and backslash in it.
  */
 #ifndef SERVER_ACL_LIST_H
 #define SERVER_ACL_LIST_H

@@ -45,7 +45,9 @@ TEST(an_entry_ends_at_the_first_comma_before_which_it_is_whole)
           "x509:CN=bob,O=Example:cdrwa|world:anyone:r");
     check("world:anyone:r,x509:CN=a,OU=b, O=c:r,x509:CN=d:w",
           "world:anyone:r|x509:CN=a,OU=b, O=c:r|x509:CN=d:w");
-    check("digest:a,b:hash=:r,world:anyone:r", "digest:a,b:hash=:r|world:anyone:r");
+    check("digest:\"a,b:hash=\":r,world:anyone:r", "digest:\"a,b:hash=\":r|world:anyone:r");
+    check(" x509:CN=a,O=b:r", "x509:CN=a,O=b:r");
+    check("x509:CN=world,O=ip:r,auth::r", "x509:CN=world,O=ip:r|auth::r");
     check("x509:spiffe://a/b:r,world:anyone:r", "x509:spiffe://a/b:r|world:anyone:r");
     check("x509:\"CN=a:r,O=b\":cd,world:anyone:r", "x509:\"CN=a:r,O=b\":cd|world:anyone:r");
     check("x509:\"a\\\",b:r\":cd,world:anyone:r", "x509:\"a\\\",b:r\":cd|world:anyone:r");
@@ -54,6 +56,33 @@ TEST(an_entry_ends_at_the_first_comma_before_which_it_is_whole)
     check("world:anyone:r,,auth::r", "world:anyone:r||auth::r");
     check("x509:CN=a,O=b", "x509:CN=a|O=b");
     check("x509:\"CN=a,O=b:r", "x509:\"CN=a,O=b:r");
+}
+
+/* An entry that lacks its permissions is malformed, and does not swallow the next one. */
+TEST(an_entry_without_permissions_ends_before_the_next_one, setup, teardown)
+{
+    static const char *const rows[][2] = {
+        {"auth:,world:anyone:r", "auth:|world:anyone:r"},
+        {"auth:bob,digest:alice:HASH:r", "auth:bob|digest:alice:HASH:r"},
+        {"x509:CN=bob,world:anyone:r", "x509:CN=bob|world:anyone:r"},
+        {"x509:CN=bob,O=Example, auth::r", "x509:CN=bob,O=Example|auth::r"},
+        {"x509:CN=bob,ip:10.0.0.1:r", "x509:CN=bob|ip:10.0.0.1:r"},
+        {"x509:CN=bob,digest:a:h:r", "x509:CN=bob|digest:a:h:r"},
+        {"x509:CN=bob,x509:CN=eve:r", "x509:CN=bob|x509:CN=eve:r"},
+        {"digest:a,b:hash=:r", "digest:a|b:hash=:r"},
+        {"ip:10.0.0.1,world:anyone:r", "ip:10.0.0.1|world:anyone:r"},
+        {"world:anyone,auth::r", "world:anyone|auth::r"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice rest = slice_str(rows[i][0]);
+        struct acl_entry entry;
+        struct slice first;
+
+        check(rows[i][0], rows[i][1]);
+        assert_true(acl_list_cut(&rest, &first));
+        assert_false(acl_list_parse(first, &memory, &entry));
+    }
 }
 
 TEST(entries_are_read, setup, teardown)

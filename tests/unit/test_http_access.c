@@ -94,9 +94,11 @@ TEST(an_anonymous_client_gets_a_challenge, setup, front_teardown)
 
 TEST(lists_are_accepted_where_a_znode_is_created, setup, front_teardown)
 {
-    const char *const bad[] = {"anyone", "world:anyone", "world:anyone:rx",
-                               "a:b:",   "world:any:r,", "digest:bob:hash,r",
-                               "",       "::r"};
+    const char *const bad[] = {"anyone", "world:anyone", "world:anyone:rx", "a:b:", "world:any:r,",
+                               "digest:bob:hash,r", "", "::r",
+                               /* The first entry lacks its permissions. */
+                               "auth:,world:anyone:r", "auth:bob,digest:alice:HASH:r",
+                               "x509:CN=bob,world:anyone:r"};
     const char *list = "Zk-Acl: world:anyone:r, digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa\r\n";
 
     assert_int_equal(ask("POST", "/znodes/v1/?name=l", list, "x", NULL), 201);
