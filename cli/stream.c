@@ -219,6 +219,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
 {
     if (stream->running && now_ms >= stream->heard_ms + silence_ms(stream)) {
         stop(stream);
+        stream->tls = 0;
         try_next(stream, now_ms);
     }
     if (!stream->running && !stream->over && now_ms >= stream->connect_ms) {
@@ -258,14 +259,16 @@ static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
     try_next(stream, now_ms);
 }
 
-/* Handles a connection that TLS has ended, like one to another server. */
+/* Handles a connection that TLS has ended. Another replica may have another certificate; the stream
+ * ends when all have failed so. */
 static void take_tls(struct stream *stream, const char *why, uint64_t now_ms)
 {
     const struct endpoints *endpoints = &stream->client->endpoints;
 
     (void)client_fail(stream->client, CMD_NO_ENSEMBLE, CLIENT_TLS, "%s: %s",
                       endpoints->urls[stream->endpoint], why);
-    stream->over = endpoints->count == 1;
+    stream->tls++;
+    stream->over = stream->tls >= endpoints->count;
     try_next(stream, now_ms);
 }
 
@@ -278,7 +281,11 @@ void stream_take_end(struct stream *stream, CURLcode result, uint64_t now_ms)
     if (!stream->over &&
         client_tls_fault(stream->client, stream->easy, result, stream->detail, why)) {
         take_tls(stream, why, now_ms);
-    } else if (status > 0 && !stream->over && !client_is_replica(stream->easy)) {
+        stop(stream);
+        return;
+    }
+    stream->tls = 0;
+    if (status > 0 && !stream->over && !client_is_replica(stream->easy)) {
         take_foreign(stream, status, now_ms);
     } else if (stream->over || status == 0 || status == 200) {
         try_next(stream, now_ms);

@@ -48,6 +48,7 @@ struct stream {
     bool running;    /* A transfer is under way. */
     bool greeted;    /* The transfer has delivered its first line. */
     bool over;       /* There will be no more events. */
+    int tls;         /* Connections in a row that TLS has ended: a retry mends no certificate. */
     uint32_t pause_ms;
     uint64_t connect_ms; /* When to connect next. */
     uint64_t heard_ms;   /* When the last byte came. */
