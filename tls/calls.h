@@ -5,8 +5,8 @@
 #ifndef TLS_CALLS_H
 #define TLS_CALLS_H
 
-/* Fails an assertion if the libraries do not find these functions: then they would send plain
- * bytes. Call it before a descriptor is attached. */
+/* Fails an assertion if the libraries do not find these functions, and recv() of the program: then
+ * they would send plain bytes. Call it before a descriptor is attached. */
 void tls_calls_check(void);
 
 #endif

@@ -6,6 +6,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum {
+    PEEK_SLACK = 512 /* Unused bytes of `plain`, at most. */
+};
+
 void tls_read_break(struct tls_socket *socket, enum tls_failure failure, const char *detail)
 {
     if (socket->end == END_BROKEN) {
@@ -109,6 +113,21 @@ static ssize_t no_bytes(const struct tls_socket *socket)
     return 0;
 }
 
+/* Gives back the room that a peek has reserved and not filled: a client that sends its head bit by
+ * bit must not hold all that a head may have. */
+static void fit(struct buf *plain)
+{
+    struct buf whole = *plain;
+
+    if (whole.len == 0) {
+        buf_release(plain);
+    } else if (whole.cap - whole.len >= PEEK_SLACK) {
+        buf_init(plain, TLS_PEEK_MAX);
+        (void)buf_append(plain, whole.data, whole.len);
+        buf_release(&whole);
+    }
+}
+
 static ssize_t peek(struct tls_socket *socket, void *to, size_t len)
 {
     size_t most = min_size(len, TLS_PEEK_MAX);
@@ -119,11 +138,11 @@ static ssize_t peek(struct tls_socket *socket, void *to, size_t len)
         size_t got = decrypt(socket, room, most - socket->plain.len);
 
         socket->plain.len += got;
+        fit(&socket->plain);
         show_end(socket);
     }
     given = min_size(most, socket->plain.len);
     if (given == 0) {
-        buf_release(&socket->plain);
         return no_bytes(socket);
     }
     memcpy(to, socket->plain.data, given);

@@ -27,8 +27,8 @@
  * the caller comes back when the descriptor is writable, first sends the kept rest and only then
  * counts that byte. So "everything is sent" always means that the kernel has everything, and at
  * most one record is held. The caller must continue with the byte that follows those reported as
- * sent. Only whole parts of a sendmsg() of which no byte was reported may be replaced; therefore a
- * record never ends with the first byte of a part.
+ * sent. Only whole parts of at least two bytes, of a sendmsg() that reported no byte of them, may
+ * be replaced; therefore a record never ends with the first byte of such a part.
  *
  * The end. close_notify is the end of the file. An end of the connection without close_notify is
  * also the end of the file, because HTTP requests and WebSocket frames have lengths of their own;

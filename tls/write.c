@@ -31,7 +31,7 @@ static void skip(struct place *place, size_t len)
 
 /* Collects the bytes of the next record; `*ret_from` points to them: in the caller's memory if one
  * part fills the record, else in `room`. A record never ends with the first byte of a part
- * (socket.h). */
+ * that has more of them (socket.h). */
 static size_t collect(const struct place *from, uint8_t *room, const uint8_t **ret_from)
 {
     struct place place = *from;

@@ -1,4 +1,6 @@
 /* TLS in place: handshakes and reads at each split, ends in each state, and damaged bytes. */
+#include "tls/socket_int.h"
+
 #include "base/loop.h"
 #include "tests/unit/tls_kit.h"
 
@@ -240,6 +242,28 @@ TEST(a_peek_is_bounded, tls_kit, tls_kit_open, tls_kit_close)
     assert_int_equal(loop_peek(tls_kit->fd, got, 100000), TLS_PEEK_MAX);
     assert_int_equal(recv(tls_kit->fd, got, 100000, 0), 100000);
     assert_memory_equal(got, bytes, 100000);
+    mem_free(got);
+    mem_free(bytes);
+}
+
+/* A client that sends a part of its head holds no room for the rest. */
+TEST(a_peek_keeps_little_more_than_its_bytes, tls_kit, tls_kit_open, tls_kit_close)
+{
+    uint8_t *bytes = tls_kit_pattern(8193);
+    uint8_t *got = mem_alloc(8193);
+
+    tls_kit_connect(tls_kit, NULL);
+    for (size_t len = 1; len <= 6000; len += 1000) {
+        tls_peer_send(&tls_kit->peer, bytes + len - 1, min_size(len, 1000));
+        assert_true(loop_peek(tls_kit->fd, got, 8193) > 0);
+        assert_true(tls_kit->socket->plain.cap < tls_kit->socket->plain.len + 1024);
+    }
+    assert_int_equal(recv(tls_kit->fd, got, 8193, 0), 5001);
+    assert_memory_equal(got, bytes, 1);
+    assert_memory_equal(got + 1, bytes + 1000, 5000);
+    assert_null(tls_kit->socket->plain.data);
+    assert_int_equal(loop_peek(tls_kit->fd, got, 8193), -EAGAIN);
+    assert_null(tls_kit->socket->plain.data);
     mem_free(got);
     mem_free(bytes);
 }
