@@ -125,8 +125,13 @@ static int wait_for_end(struct server *server)
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {
-    log_info("server", "replica {id}%u answers on http://{address}%s:{port}%u", config->id,
-             config->clients.client_address, config->clients.client_port);
+    static const char *const schemes[] = {[CONFIG_TLS_OFF] = "http",
+                                          [CONFIG_TLS_OPTIONAL] = "http(s)",
+                                          [CONFIG_TLS_REQUIRED] = "https"};
+
+    log_info("server", "replica {id}%u answers on {scheme}%s://{address}%s:{port}%u", config->id,
+             schemes[config->clients.tls.mode], config->clients.client_address,
+             config->clients.client_port);
     report_notes(notes);
 
     int signal_number = wait_for_end(server);

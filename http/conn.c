@@ -116,6 +116,8 @@ void http_raw_turn_away(struct http *http, int take_fd)
                                           "this replica is out of file descriptors: try again "
                                           "later, or use another replica"));
     }
+    loop_shutdown_write(take_fd);
+    (void)loop_swallow(take_fd); /* A close with unread bytes would reset the connection. */
     close(take_fd);
 }
 

@@ -75,6 +75,7 @@ TEST(one_port_serves_both_kinds)
     shell_expect("ZABRA_ENDPOINTS=https://$ZABRA_ENDPOINTS zabra get --ca $C/ca.pem /both", 0,
                  "hello");
     shell_expect("curl -sS https://$ZABRA_ENDPOINTS/", 60, ""); /* Without the CA. */
+    assert_true(log_has("answers on http(s)://127"));
     assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_handshakes_total{result=\"full\"}") >= 2);
     assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_certificate_expires_seconds") > 86400);
 }
