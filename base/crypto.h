@@ -6,7 +6,9 @@
 
 enum {
     CRYPTO_SHA256_LEN = 32,
-    CRYPTO_SHA1_LEN = 20
+    CRYPTO_SHA1_LEN = 20,
+    CRYPTO_KEY_RECORDS = 1 << 22 /* Records that one key of TLS 1.3 seals. RFC 8446, 5.5 allows
+                                    2^24.5 with AES-GCM; OpenSSL itself renews no key. */
 };
 
 void crypto_sha256(struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);

@@ -35,6 +35,7 @@ struct tls_socket {
     bool finished;          /* close_notify was sent, or must not be sent any more. */
     enum tls_failure fault; /* What the client has done that OpenSSL itself permits. */
     uint32_t credit;        /* Sealed bytes that may still come without data. */
+    uint32_t records;       /* That the present key has sealed. */
     uint32_t updates;       /* Key updates of the client, less those that are long past. */
     uint64_t updates_ms;    /* When `updates` last changed. */
     bool reading;     /* OpenSSL may take bytes from the kernel: between tls_wire_begin and _end. */

@@ -1,6 +1,8 @@
 /* Writes of attached descriptors; the rules are in socket.h. */
 #include "tls/socket_int.h"
 
+#include "base/crypto.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,6 +62,17 @@ static size_t collect(const struct place *from, uint8_t *room, const uint8_t **r
     return len;
 }
 
+/* Takes a new key when the present one has sealed enough; TLS 1.2 cannot. */
+static bool renew(struct tls_socket *socket)
+{
+    socket->records++;
+    if (socket->records < CRYPTO_KEY_RECORDS || SSL_version(socket->ssl) != TLS1_3_VERSION) {
+        return true;
+    }
+    socket->records = 0;
+    return SSL_key_update(socket->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
+}
+
 /* Seals one record and gives it to the kernel. False: the connection is broken. That includes a
  * client that has sent a part of a message of the handshake, which OpenSSL wants to finish first:
  * no client of good will splits the five bytes of a KeyUpdate, and a write must not wait for a
@@ -69,7 +82,7 @@ static bool seal(struct tls_socket *socket, const uint8_t *from, size_t len)
     size_t written = 0;
 
     ERR_clear_error();
-    if (SSL_write_ex(socket->ssl, from, len, &written) != 1) {
+    if (!renew(socket) || SSL_write_ex(socket->ssl, from, len, &written) != 1) {
         if (socket->write_error) {
             tls_read_break(socket, TLS_NONE, ""); /* An error of the connection, not of TLS. */
         } else {

@@ -1,4 +1,7 @@
 /* TLS in place: writes when the kernel takes parts, and the end of writing. */
+#include "tls/socket_int.h"
+
+#include "base/crypto.h"
 #include "tests/unit/tls_kit.h"
 
 #include <sys/uio.h>
@@ -133,6 +136,31 @@ TEST(a_message_of_many_parts_is_one_record, tls_kit, tls_kit_open, tls_kit_close
     assert_int_equal(tls_peer_pull(&tls_kit->peer, SIZE_MAX), 5 + 8 + 1 + 16);
     tls_kit_hears(tls_kit, "headbody", 8);
     assert_int_equal(send(tls_kit->fd, "", 0, MSG_NOSIGNAL), 0);
+}
+
+/* A key update of the server is a record of 27 bytes, before the record that follows. */
+TEST(a_key_that_has_sealed_enough_is_renewed, tls_kit, tls_kit_open, tls_kit_close)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct tls_peer_setup setup = {.version = versions[i]};
+        size_t before = 0;
+
+        tls_kit_connect(tls_kit, &setup);
+        assert_int_equal(send(tls_kit->fd, "a", 1, MSG_NOSIGNAL), 1);
+        (void)tls_kit_hear(tls_kit); /* The tickets as well. */
+        assert_int_equal(send(tls_kit->fd, "b", 1, MSG_NOSIGNAL), 1);
+        before = tls_peer_pull(&tls_kit->peer, SIZE_MAX);
+        tls_kit->socket->records = CRYPTO_KEY_RECORDS - 1;
+        assert_int_equal(send(tls_kit->fd, "c", 1, MSG_NOSIGNAL), 1);
+        assert_int_equal(tls_peer_pull(&tls_kit->peer, SIZE_MAX), before + (i == 0 ? 0 : 27));
+        assert_int_equal(send(tls_kit->fd, "d", 1, MSG_NOSIGNAL), 1);
+        tls_kit_hears(tls_kit, "abcd", 4);
+        tls_peer_send(&tls_kit->peer, "answer", 6);
+        assert_int_equal(recv(tls_kit->fd, &(char[8]){0}, 8, 0), 6);
+        tls_kit_hang_up(tls_kit);
+    }
 }
 
 TEST(shutdown_sends_close_notify_and_reading_goes_further, tls_kit, tls_kit_open, tls_kit_close)

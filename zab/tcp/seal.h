@@ -22,8 +22,7 @@ struct seal;
 enum {
     SEAL_FIRST_BYTE = 0x16,    /* Of a TLS connection; a greeting begins with 'Z'. */
     SEAL_AHEAD_MAX = 64 << 10, /* Plain bytes that are sealed before the socket takes them. */
-    /* Records that one key seals. RFC 8446, 5.5 allows 2^24.5 with AES-GCM. */
-    SEAL_KEY_RECORDS = 1 << 22,
+    SEAL_KEY_RECORDS = CRYPTO_KEY_RECORDS,
     SEAL_WHY_MAX = 200,
 };
 
