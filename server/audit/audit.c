@@ -15,9 +15,9 @@ enum {
     SLOW_WAKE_MS = 5, /* The same, while lines wait for a slow reader. */
     READ_BYTES_MAX = 1 << 20,
     READ_RECS_MAX = 256,
-    READS_PER_TURN = 16,
-    STOP_MS = 2000,     /* Longest time that the end waits until all is recorded. */
-    STOP_HANG_MS = 1000 /* And for a call that does not return. */
+    READS_PER_TURN = 16, /* One while syncs fail, because it may have to be recorded again. */
+    STOP_MS = 2000,      /* Longest time that the end waits until all is recorded. */
+    STOP_HANG_MS = 1000  /* And for a call that does not return. */
 };
 
 /* ---- Opening and closing. ---- */
@@ -165,6 +165,7 @@ void audit_refused(struct audit *audit, const struct audit_refusal *refusal)
         metric_add(&audit->omitted, 1);
         return;
     }
+    asked->lines++;
     asked->in_second++;
     asked->bytes_in_second += asked->refusals.len - before;
 }
@@ -268,8 +269,11 @@ static void take_refusals(struct audit *audit)
 
     buf_append_slice(&audit->out, buf_slice(&asked->refusals));
     buf_trim(&asked->refusals, AUDIT_LINE_MAX);
+    audit->in_out.lines += asked->lines;
+    asked->lines = 0;
     if (asked->omitted > 0 && asked->second != os_now_ms() / 1000) {
         audit_put_omitted(&audit->out, asked->omitted, os_wall_ms());
+        audit->in_out.omitted += asked->omitted;
         asked->omitted = 0;
     }
     ASSERT(!audit->out.overflow);
@@ -277,13 +281,14 @@ static void take_refusals(struct audit *audit)
 
 /* ---- The log. ---- */
 
-/* Appends the lines of the present record. False: there is no room for them now. */
+/* Appends the lines of the present record. False: there is no room for them now, or recording
+ * continues elsewhere. */
 static bool finish_record(struct audit *audit)
 {
     bool more = audit->rec != NULL;
 
     while (more) {
-        if (!audit_make_room(audit)) {
+        if (!audit_make_room(audit) || !audit->rec) {
             return false;
         }
         more = audit_record_line(&audit->record, os_wall_ms(), &audit->out);
@@ -379,7 +384,9 @@ static bool turn(struct audit *audit, bool is_last)
 
     look(audit, take_asks(audit));
     take_refusals(audit);
-    for (int i = 0; i < READS_PER_TURN && more; i++) {
+    int reads = audit->sync_failing ? 1 : READS_PER_TURN;
+
+    for (int i = 0; i < reads && more; i++) {
         more = audit->begun && read_log(audit);
     }
     (void)audit_flush(audit);

@@ -1,6 +1,7 @@
 #include "server/audit/audit_file.h"
 
 #include "base/check.h"
+#include "base/minmax.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,6 +134,7 @@ enum err audit_file_open(struct audit_file *file, const char *path,
         return err;
     }
     file->size = (uint64_t)stat_of.st_size;
+    file->synced = file->size;
     return ERR_OK;
 }
 
@@ -191,6 +193,7 @@ enum err audit_file_write(struct audit_file *file, const void *data, size_t len,
 enum err audit_file_sync(struct audit_file *file)
 {
     if (!file->path || file->system->sync(file->system->ctx, file->fd) == 0) {
+        file->synced = file->size;
         return ERR_OK;
     }
     return error_of(errno) == ERR_NO_SPACE ? ERR_NO_SPACE : ERR_IO;
@@ -211,6 +214,7 @@ enum audit_file_change audit_file_look(struct audit_file *file)
     bool is_cut = (uint64_t)stat_of.st_size < file->size;
 
     file->size = (uint64_t)stat_of.st_size;
+    file->synced = min_u64(file->synced, file->size);
     return is_cut ? AUDIT_FILE_CUT : AUDIT_FILE_SAME;
 }
 
@@ -231,5 +235,12 @@ void audit_file_cut(struct audit_file *file, size_t len)
     if (file->path && len > 0 && len <= file->size &&
         ftruncate(file->fd, (off_t)(file->size - len)) == 0) {
         file->size -= len;
+        file->synced = min_u64(file->synced, file->size);
     }
+}
+
+bool audit_file_take_back(struct audit_file *file)
+{
+    audit_file_cut(file, (size_t)(file->size - file->synced));
+    return !file->path || file->size == file->synced;
 }

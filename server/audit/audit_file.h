@@ -34,7 +34,8 @@ struct audit_file {
     int fd;
     bool owns_fd; /* False: `fd` is that of standard error. */
     bool is_socket;
-    uint64_t size; /* Size after the last write, to notice that the file was cut. */
+    uint64_t size;   /* Size after the last write, to notice that the file was cut. */
+    uint64_t synced; /* So much of it is durable: its size at the opening or at the last sync. */
 };
 
 /* Checks that `path` can be the audit file: its directory exists and may be written, and if there
@@ -69,6 +70,9 @@ bool audit_file_is_renamed(const struct audit_file *file);
 /* Cuts the last `len` bytes off, the beginning of a line that could not be completed. Best effort.
  */
 void audit_file_cut(struct audit_file *file, size_t len);
+
+/* Cuts off what was written after the last sync. False: it cannot be cut off. */
+bool audit_file_take_back(struct audit_file *file);
 
 /* The end of a file, as a crash may have left it. */
 struct audit_tail {

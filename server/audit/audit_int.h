@@ -15,11 +15,18 @@ struct audit_asked {
     char reopen_error[AUDIT_ERROR_MAX]; /* Why the last one failed; "": it did not. */
     uint8_t cluster[AUDIT_CLUSTER_LEN]; /* Known once `is_told` is set. */
     struct buf refusals;                /* Lines of refusals. */
+    uint64_t lines;                     /* Their number. */
     uint64_t omitted; /* Refusals without a line since the last line about them. */
     uint64_t second;  /* The present second, and how many lines it has. */
     uint32_t in_second;
     size_t bytes_in_second;
     char why[AUDIT_ERROR_MAX]; /* Why the file cannot be written; "": it can. */
+};
+
+/* Refusals that lines are about: those with a line of their own, and others. */
+struct audit_refusals {
+    uint64_t lines;
+    uint64_t omitted;
 };
 
 struct audit {
@@ -42,14 +49,18 @@ struct audit {
     struct audit_tail tail;
     bool begun; /* The cluster is known, and `at` is set. */
     uint8_t cluster[AUDIT_CLUSTER_LEN];
-    zxid_t applied;             /* As told at the start of this turn. */
-    zxid_t at;                  /* All up to here is in the file, in `out`, or dropped. */
-    struct logrec *rec;         /* Record of which not all lines are in `out`; NULL: none. */
-    struct audit_record record; /* Its lines. */
-    struct buf out;             /* Lines on their way to the file. */
-    size_t written;             /* Bytes of `out` that are in the file. */
-    uint64_t full_ms;           /* Since then the reader has taken nothing; 0: it reads. */
-    bool dirty;                 /* Lines were written after the last sync. */
+    zxid_t applied;               /* As told at the start of this turn. */
+    zxid_t at;                    /* All up to here is in the file, in `out`, or dropped. */
+    struct logrec *rec;           /* Record of which not all lines are in `out`; NULL: none. */
+    struct audit_record record;   /* Its lines. */
+    struct buf out;               /* Lines on their way to the file. */
+    size_t written;               /* Bytes of `out` that are in the file. */
+    uint64_t full_ms;             /* Since then the reader has taken nothing; 0: it reads. */
+    struct audit_refusals in_out; /* Refusals of the lines in `out`. */
+    struct audit_refusals
+        unsynced;   /* Refusals of the lines that were written after the last sync. */
+    bool dirty;     /* Lines were written after the last sync. */
+    bool is_unsafe; /* A sync has failed: these lines must be cut off, and are not yet. */
     uint64_t synced_ms;
     bool failing; /* A failure was reported, and no success since. */
     bool write_failing;

@@ -60,6 +60,12 @@ static bool is_waiting(const struct audit *audit)
 
 /* ---- Dropping. ---- */
 
+/* Whether lines are dropped that cannot be written. After a failed sync they can. */
+static bool may_drop(const struct audit *audit)
+{
+    return audit->options.full == AUDIT_FULL_DROP && audit->failing && audit->write_failing;
+}
+
 static size_t lines_in(struct slice text)
 {
     size_t count = 0;
@@ -180,6 +186,9 @@ static bool write_out(struct audit *audit)
         }
         return false;
     }
+    audit->unsynced.lines += audit->in_out.lines;
+    audit->unsynced.omitted += audit->in_out.omitted;
+    audit->in_out = (struct audit_refusals){0};
     atomic_store(&audit->recorded, audit->at);
     note_recorded(audit, audit->note.synced);
     works(audit);
@@ -200,15 +209,61 @@ static bool flush_dropped(struct audit *audit)
     return all;
 }
 
-bool audit_flush(struct audit *audit)
-{
-    bool drops = audit->options.full == AUDIT_FULL_DROP;
+/* ---- Lines that a failed sync may have lost. ---- */
 
-    if (is_waiting(audit)) {
+/* Refusals are in no log, so those that are lost are counted. */
+static void count_lost_refusals(struct audit *audit)
+{
+    uint64_t lines = audit->in_out.lines + audit->unsynced.lines;
+
+    metric_add(&audit->omitted, lines);
+    MUTEX_HOLD(&audit->mutex);
+    audit->asked.omitted += lines + audit->in_out.omitted + audit->unsynced.omitted;
+    audit->in_out = (struct audit_refusals){0};
+    audit->unsynced = (struct audit_refusals){0};
+}
+
+/* Continues after the last zxid that is durable. */
+static void record_again(struct audit *audit)
+{
+    if (audit->rec) {
+        logrec_unref(audit->rec);
+        audit->rec = NULL;
+    }
+    buf_clear(&audit->out);
+    audit->written = 0;
+    audit->dropped_lines = 0; /* They are recorded, too. */
+    count_lost_refusals(audit);
+    if (audit->begun) {
+        audit->at = atomic_load(&audit->keep);
+        atomic_store(&audit->recorded, audit->at);
+        note_recorded(audit, audit->note.synced);
+    }
+}
+
+/* What the system could not make durable it may have lost, and it reports that once: the next sync
+ * succeeds. So the lines after the last good sync are cut off, and recorded again. False: they
+ * could not be cut off, and nothing may be written behind them. */
+static bool take_back(struct audit *audit)
+{
+    audit->is_unsafe = !audit_file_take_back(&audit->file);
+    if (audit->is_unsafe) {
+        fail(audit, ERR_IO);
         return false;
     }
-    return drops && audit->failing && audit->write_failing ? flush_dropped(audit)
-                                                           : write_out(audit);
+    record_again(audit);
+    if (audit->begun) {
+        audit_put_open_first(audit);
+    }
+    return true;
+}
+
+bool audit_flush(struct audit *audit)
+{
+    if (is_waiting(audit) || (audit->is_unsafe && !take_back(audit))) {
+        return false;
+    }
+    return may_drop(audit) ? flush_dropped(audit) : write_out(audit);
 }
 
 bool audit_make_room(struct audit *audit)
@@ -220,11 +275,10 @@ bool audit_make_room(struct audit *audit)
     if (waiting == 0 || (waiting < AUDIT_FLUSH_AT && !audit->write_failing) || audit_flush(audit)) {
         return true;
     }
-    if (audit->options.full == AUDIT_FULL_REFUSE || !audit->failing) {
-        return false;
+    if (may_drop(audit)) {
+        drop(audit);
     }
-    drop(audit);
-    return true;
+    return may_drop(audit);
 }
 
 /* ---- Syncing. ---- */
@@ -246,9 +300,11 @@ void audit_sync(struct audit *audit, bool now)
     audit->sync_failing = err != ERR_OK;
     if (err != ERR_OK) {
         fail(audit, err);
+        (void)take_back(audit);
         return;
     }
     audit->dirty = false;
+    audit->unsynced = (struct audit_refusals){0};
     works(audit);
     atomic_store(&audit->keep, recorded);
     note_recorded(audit, recorded);
@@ -298,11 +354,18 @@ static bool reopen(struct audit *audit)
     }
     audit_file_cut(&audit->file, audit->written - begun_start(audit));
     audit_sync(audit, true);
+    if (audit->is_unsafe) { /* The old file keeps lines that may be lost; the new one has them. */
+        audit->is_unsafe = false;
+        record_again(audit);
+    }
     audit_file_close(&audit->file);
     audit->file = next;
     audit->is_gone = false;
     if (audit->begun) {
         audit_put_open_first(audit);
+    } else {
+        buf_consume(&audit->out, begun_start(audit));
+        audit->written = 0;
     }
     log_info("audit", "{path}%s was opened again", audit->options.path);
     return true;

@@ -50,6 +50,8 @@ struct akit {
     _Atomic bool hangs_in_write; /* Calls do not return while it is set. */
     _Atomic bool hangs_in_sync;
     _Atomic int sync_errno; /* 0: syncs work. */
+    _Atomic off_t synced;   /* Bytes of the file that are durable, and which file it is. */
+    ino_t synced_ino;
 };
 
 static inline void akit_hang(const _Atomic bool *hangs)
@@ -83,13 +85,36 @@ static inline ssize_t akit_write(void *ctx, int fd, const void *data, size_t len
     return done;
 }
 
+/* Like a disk that has failed: the system forgets what it could not write. */
+static inline void akit_forget(int fd, off_t from, off_t to)
+{
+    char path[32];
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int other = open(path, O_WRONLY | O_CLOEXEC); /* Not to append. */
+
+    for (off_t at = from; at < to; at++) {
+        (void)!pwrite(other, "", 1, at);
+    }
+    close(other);
+}
+
 static inline int akit_sync(void *ctx, int fd)
 {
     struct akit *kit = ctx;
+    int failed = atomic_load(&kit->sync_errno);
+    struct stat stat_of = {0};
 
     akit_hang(&kit->hangs_in_sync);
-    errno = atomic_load(&kit->sync_errno);
-    return errno != 0 ? -1 : fdatasync(fd);
+    (void)fstat(fd, &stat_of);
+    if (failed != 0) {
+        akit_forget(fd, kit->synced_ino == stat_of.st_ino ? kit->synced : 0, stat_of.st_size);
+        errno = failed;
+        return -1;
+    }
+    kit->synced = stat_of.st_size;
+    kit->synced_ino = stat_of.st_ino;
+    return fdatasync(fd);
 }
 
 static inline void akit_set_up(struct akit *kit)

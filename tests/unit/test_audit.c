@@ -1,6 +1,8 @@
 /* The audit log as a whole: recording, resuming, gaps, rotation, refusals. */
 #include "tests/unit/audit_kit.h"
 
+#include <sys/wait.h>
+
 TEST(each_applied_change_has_a_line, akit, akit_set_up, akit_tear_down)
 {
     akit_sets(akit, 3);
@@ -70,25 +72,48 @@ TEST(a_restart_with_a_new_file_continues, akit, akit_set_up, akit_tear_down)
     assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 0);
 }
 
+/* A process that records all, syncs nothing, and crashes. */
+static void record_and_crash(struct akit *kit)
+{
+    uint64_t end_ms = os_now_ms() + AKIT_WAIT_MS;
+    char want[32];
+    pid_t pid = fork();
+
+    if (pid != 0) {
+        int status = 0;
+
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        return;
+    }
+    (void)snprintf(want, sizeof(want), "%016llx", (unsigned long long)kit->last);
+    atomic_store(&kit->hangs_in_sync, true);
+    akit_run(kit);
+    while (!strstr(akit_text_of(kit, "audit-position"), want)) {
+        (void)poll(NULL, 0, 2);
+        if (os_now_ms() >= end_ms) {
+            _exit(1);
+        }
+    }
+    _exit(0);
+}
+
 /* After a crash of the process the note has all that was written, though nothing was synced; after
  * one of the machine, which is another boot, only what was synced counts. */
 TEST(a_crash_with_a_new_file, akit, akit_set_up, akit_tear_down)
 {
     for (int boot = 0; boot < 2; boot++) {
-        atomic_store(&akit->sync_errno, 0);
         akit_run(akit);
         akit_sets(akit, 1);
         akit_record(akit);
         AKIT_WAIT(audit_keep(akit->audit) == akit->last);
-        atomic_store(&akit->sync_errno, EIO);
+        akit_stop(akit);
         akit_sets(akit, 2);
-        akit_record(akit);
-        akit_stop(akit); /* Its last sync fails as well. */
+        record_and_crash(akit);
         assert_int_equal(unlink(akit->path), 0);
         if (boot > 0) {
             akit_change_boot(akit);
         }
-        atomic_store(&akit->sync_errno, 0);
         akit_run(akit);
         akit_record(akit);
         assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), boot > 0 ? 2 : 0);
@@ -292,6 +317,31 @@ TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
     static const char begin[] = "{\"event\":\"open\",\"zxid\":\"0x100000001\"";
 
     assert_int_equal(strncmp(akit_text(akit), begin, sizeof(begin) - 1), 0);
+}
+
+/* A part of a line that could not be completed in the old file is not the beginning of the new one,
+ * also before the cluster is known. */
+TEST(a_renamed_file_with_a_torn_refusal, akit, akit_set_up, akit_tear_down)
+{
+    const struct op_principal client = {.address = "::1"};
+    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
+    static const char begin[] = "{\"event\":\"refused\",";
+    char error[AUDIT_ERROR_MAX];
+    char old[160];
+
+    (void)snprintf(old, sizeof(old), "%s.1", akit->path);
+    atomic_store(&akit->budget, 50);
+    assert_int_equal(akit_open(akit), ERR_OK);
+    audit_start(akit->audit, akit->skit->store);
+    audit_refused(akit->audit, &refusal);
+    AKIT_WAIT(akit_figures(akit).failing);
+    assert_int_equal(akit->text.len, 0);
+    assert_int_equal(rename(akit->path, old), 0);
+    assert_true(audit_reopen(akit->audit, 20000, error));
+    atomic_store(&akit->budget, -1);
+    AKIT_WAIT(akit_count(akit_text(akit), "\n") == 1);
+    assert_int_equal(strncmp(akit_text(akit), begin, sizeof(begin) - 1), 0);
+    assert_string_equal(akit_text_of(akit, "audit.log.1"), "");
 }
 
 TEST(opening_again_has_a_result, akit, akit_set_up, akit_tear_down)

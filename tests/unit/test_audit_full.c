@@ -125,6 +125,9 @@ TEST(a_frozen_reader_loses_whole_lines, akit, akit_set_up, akit_tear_down)
     assert_int_equal(akit_figures(akit).lines, akit_count(text, "\n"));
 }
 
+/* ---- A failed sync. ---- */
+
+/* The system may forget what it could not write, and reports that once. */
 TEST(a_failed_sync_counts_as_a_failure, akit, akit_set_up, akit_tear_down)
 {
     akit_run(akit);
@@ -135,6 +138,101 @@ TEST(a_failed_sync_counts_as_a_failure, akit, akit_set_up, akit_tear_down)
     atomic_store(&akit->sync_errno, 0);
     AKIT_WAIT(audit_why(akit->audit) == NULL);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+}
+
+TEST(what_was_not_synced_is_recorded_again, akit, akit_set_up, akit_tear_down)
+{
+    for (int i = AUDIT_FULL_REFUSE; i <= AUDIT_FULL_DROP; i++) {
+        akit->full = (enum audit_full)i;
+        akit_run(akit);
+        akit_sets(akit, 2);
+        akit_record(akit);
+        AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+        atomic_store(&akit->sync_errno, i == AUDIT_FULL_REFUSE ? EIO : ENOSPC);
+        akit_big(akit, 100);
+        akit_sets(akit, 2);
+        audit_applied(akit->audit, akit->last, akit->cluster);
+        AKIT_WAIT(akit_figures(akit).failing);
+        akit_sets(akit, 1);
+        audit_applied(akit->audit, akit->last, akit->cluster);
+        (void)poll(NULL, 0, 1200); /* It fails again. */
+        assert_true(audit_keep(akit->audit) < akit->last);
+        atomic_store(&akit->sync_errno, 0);
+        AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+        const char *text = akit_text(akit);
+
+        assert_int_equal(strlen(text), akit->text.len); /* No zeros. */
+        assert_int_equal(akit_count(text, "\"after\":1}]}\n"), 3);
+        assert_int_equal(akit_count(text, "\"after\":2}]}\n"), 2);
+        assert_int_equal(akit_count(text, "\"change\":\"create\""), 100);
+        assert_int_equal(akit_count(text, "\"event\":\"dropped\""), 0);
+        akit_stop(akit);
+        akit_remove(akit, "audit.log");
+    }
+}
+
+/* Also when the process ends before a sync succeeds. */
+TEST(a_restart_after_a_failed_sync, akit, akit_set_up, akit_tear_down)
+{
+    akit_run(akit);
+    akit_sets(akit, 1);
+    akit_record(akit);
+    AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+    atomic_store(&akit->sync_errno, EIO);
+    akit_sets(akit, 3);
+    audit_applied(akit->audit, akit->last, akit->cluster);
+    AKIT_WAIT(akit_figures(akit).failing);
+    akit_stop(akit);
+    atomic_store(&akit->sync_errno, 0);
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 4);
+    assert_int_equal(strlen(akit_text(akit)), akit->text.len);
+}
+
+/* The lines that the old file has lost are in the new one. */
+TEST(a_failed_sync_of_a_renamed_file, akit, akit_set_up, akit_tear_down)
+{
+    char error[AUDIT_ERROR_MAX];
+    char old[160];
+
+    (void)snprintf(old, sizeof(old), "%s.1", akit->path);
+    akit_run(akit);
+    akit_sets(akit, 1);
+    akit_record(akit);
+    AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+    akit_sets(akit, 2);
+    akit_record(akit);
+    atomic_store(&akit->sync_errno, EIO);
+    assert_int_equal(rename(akit->path, old), 0);
+    assert_true(audit_reopen(akit->audit, 20000, error));
+    atomic_store(&akit->sync_errno, 0);
+    AKIT_WAIT(audit_keep(akit->audit) == akit->last);
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\"") +
+                         akit_count(akit_text_of(akit, "audit.log.1"), "\"event\":\"change\""),
+                     3);
+    assert_int_equal(strlen(akit_text_of(akit, "audit.log.1")), akit->text.len);
+}
+
+/* Refusals are in no log: those that are lost are counted. */
+TEST(refusals_that_were_not_synced_are_counted, akit, akit_set_up, akit_tear_down)
+{
+    const struct op_principal client = {.address = "::1"};
+    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
+
+    akit_run(akit);
+    AKIT_WAIT(akit->synced > 0);
+    atomic_store(&akit->sync_errno, EIO);
+    for (int i = 0; i < 3; i++) {
+        audit_refused(akit->audit, &refusal);
+    }
+    AKIT_WAIT(akit_figures(akit).failing);
+    atomic_store(&akit->sync_errno, 0);
+    AKIT_WAIT(strstr(akit_text(akit), "\"event\":\"omitted\"") != NULL);
+    assert_non_null(strstr(akit_text(akit), "\"refusals\":3}"));
+    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"refused\""), 0);
+    assert_int_equal(akit_figures(akit).omitted, 3);
 }
 
 /* ---- A file system that hangs. ---- */
