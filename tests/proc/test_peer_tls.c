@@ -350,7 +350,7 @@ static void try_weak_certificate(void)
     cert_kit_put(&kit, "peer-3", &pair);
     issue_release(&pair);
     ENSEMBLE_WAIT(&ensemble, shell("grep -q 'peerCertFile: .* has a key or a signature that is too "
-                                   "weak: .*; this replica continues' $D/3.log") == 0);
+                                   "weak: .*; the old files stay in use' $D/3.log") == 0);
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peer_key_reload_failed") == 1);
 }
 
@@ -383,7 +383,7 @@ TEST(certificates_connect_and_are_replaced)
     for (uint32_t i = 1; i <= 2; i++) {
         ENSEMBLE_WAIT(&ensemble,
                       shell("grep -q 'peer 3 is refused: its certificate is not one of replica 3: "
-                            "the names in it (URI:zabra://shop/2)' $D/%u.log",
+                            ".*; the names in it: URI:zabra://shop/2' $D/%u.log",
                             i) == 0);
     }
     ensemble_kill(&ensemble, 2);
