@@ -16,10 +16,7 @@ enum {
     HOST_MAX = 256,
     SUBJECT_MAX = 32, /* Bytes of "replica N". */
     /* From this percentage of maxUnsentBytes on, replicas close slow clients (base/budget.h). */
-    UNSENT_SHORT_PERCENT = 75,
-    HOUR_S = 3600,
-    DAY_HOURS = 24,
-    CERT_AHEAD_S = 14 * DAY_HOURS * HOUR_S
+    UNSENT_SHORT_PERCENT = 75
 };
 
 #define SLOW_SYNC_S 0.1
@@ -29,12 +26,6 @@ enum {
 #define LEADER "leader, in_step, fresh"
 
 /* ---- Facts ---- */
-
-/* Returns a metric of the replica; 0: the replica has no metric of that name. */
-static double figure(const json_t *replica, const char *name)
-{
-    return json_number_value(json_object_get(json_object_get(replica, "metrics"), name));
-}
 
 /* Returns the first failed check in the replica's /readyz among `names` ("a, b, c"); NULL: none. */
 static const json_t *failed_check(const json_t *replica, const char *names)
@@ -66,8 +57,8 @@ static bool is_explained(const json_t *replica)
     bool duplicate = *jsonr_text(replica, "status.duplicate") &&
                      !json_is_true(jsonr_at(replica, "status.serving"));
 
-    return duplicate || figure(replica, "zabra_log_stuck") > 0 ||
-           figure(replica, "zabra_audit_failing") > 0;
+    return duplicate || doctor_figure(replica, "zabra_log_stuck") > 0 ||
+           doctor_figure(replica, "zabra_audit_failing") > 0;
 }
 
 /* ---- One replica ---- */
@@ -90,9 +81,9 @@ static void look_at_checks(struct look *look, const json_t *replica)
 
 static void look_at_audit(struct look *look, const json_t *replica)
 {
-    double behind = figure(replica, "zabra_audit_behind");
+    double behind = doctor_figure(replica, "zabra_audit_behind");
 
-    if (figure(replica, "zabra_audit_failing") > 0) {
+    if (doctor_figure(replica, "zabra_audit_failing") > 0) {
         doctor_find(look, AUDIT_FAILING, replica,
                     "the audit file of the replica cannot be written");
     } else if (behind > AUDIT_BEHIND_MAX) {
@@ -102,15 +93,15 @@ static void look_at_audit(struct look *look, const json_t *replica)
 
 static void look_at_disk(struct look *look, const json_t *replica)
 {
-    double syncs = figure(replica, "zabra_log_sync_seconds_count");
-    double mean_s = syncs > 0 ? figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
-    double failed = figure(replica, "zabra_snapshot_errors_total");
-    double lost = figure(replica, "zabra_refill_log_lost_total");
-    double stalled = figure(replica, "zabra_refills_stalled");
+    double syncs = doctor_figure(replica, "zabra_log_sync_seconds_count");
+    double mean_s = syncs > 0 ? doctor_figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
+    double failed = doctor_figure(replica, "zabra_snapshot_errors_total");
+    double lost = doctor_figure(replica, "zabra_refill_log_lost_total");
+    double stalled = doctor_figure(replica, "zabra_refills_stalled");
 
-    if (figure(replica, "zabra_log_stuck") > 0) {
+    if (doctor_figure(replica, "zabra_log_stuck") > 0) {
         doctor_find(look, LOG_STUCK, replica, "the disk of the replica is full");
-    } else if (figure(replica, "zabra_disk_low") > 0) {
+    } else if (doctor_figure(replica, "zabra_disk_low") > 0) {
         doctor_find(look, DISK_LOW, replica, "the disk of the replica is nearly full");
     }
     look_at_audit(look, replica);
@@ -122,7 +113,7 @@ static void look_at_disk(struct look *look, const json_t *replica)
     if (failed > 0) {
         doctor_find(look, SNAPSHOTS_FAIL, replica, "%.0f snapshots could not be written", failed);
     }
-    if (lost > 0 && figure(replica, "zabra_refills") > 0) {
+    if (lost > 0 && doctor_figure(replica, "zabra_refills") > 0) {
         doctor_find(look, REFILL_LOST, replica,
                     "%.0f times the leader purged log that a joining replica still needed", lost);
     }
@@ -152,7 +143,7 @@ static const struct {
 static void look_at_limits(struct look *look, const json_t *replica)
 {
     for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++) {
-        double used = figure(replica, limited[i].metric);
+        double used = doctor_figure(replica, limited[i].metric);
         double limit = json_number_value(
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
@@ -161,44 +152,21 @@ static void look_at_limits(struct look *look, const json_t *replica)
                         limited[i].what, limited[i].limit, limit);
         }
     }
-    if (figure(replica, "zabra_quotas_exceeded") > 0) {
+    if (doctor_figure(replica, "zabra_quotas_exceeded") > 0) {
         doctor_find(look, QUOTA_EXCEEDED, replica, "%.0f soft quotas are exceeded",
-                    figure(replica, "zabra_quotas_exceeded"));
+                    doctor_figure(replica, "zabra_quotas_exceeded"));
     }
 }
 
 static void look_at_unsent(struct look *look, const json_t *replica)
 {
-    double used = figure(replica, "zabra_unsent_bytes");
-    double limit = figure(replica, "zabra_unsent_max_bytes");
+    double used = doctor_figure(replica, "zabra_unsent_bytes");
+    double limit = doctor_figure(replica, "zabra_unsent_max_bytes");
 
     if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
         doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, replica,
                     "%.0f bytes wait to be sent to clients; the limit maxUnsentBytes is %.0f", used,
                     limit);
-    }
-}
-
-/* The metric is 0 without TLS, and negative once the certificate has expired. */
-static void look_at_certificate(struct look *look, const json_t *replica)
-{
-    double left_s = figure(replica, "zabra_tls_certificate_expires_seconds");
-
-    if (left_s < 0) {
-        doctor_find(look, CERT_EXPIRED, replica, "a certificate has expired %.0f hours ago",
-                    -left_s / HOUR_S);
-    } else if (left_s > 0 && left_s < CERT_AHEAD_S) {
-        doctor_find(look, CERT_EXPIRES, replica, "a certificate expires in %.1f days",
-                    left_s / HOUR_S / DAY_HOURS);
-    }
-    if (figure(replica, "zabra_tls_reload_failed") > 0) {
-        doctor_find(look, CERT_RELOAD, replica,
-                    "the replica could not load its certificates again (%.0f times)",
-                    figure(replica, "zabra_tls_reload_errors_total"));
-    }
-    if (figure(replica, "zabra_reloads_stuck") > 0) {
-        doctor_find(look, RELOAD_STUCK, replica,
-                    "a file system with certificates, keys or the audit file does not answer");
     }
 }
 
@@ -224,7 +192,7 @@ static void look_at_one(struct look *look, const json_t *replica)
         look_at_disk(look, replica);
         look_at_limits(look, replica);
         look_at_unsent(look, replica);
-        look_at_certificate(look, replica);
+        doctor_look_at_tls(look, replica);
         doctor_look_at_peer_keys(look, replica);
     }
 }

@@ -57,6 +57,8 @@ enum doctor_kind {
     QUOTA_EXCEEDED,
     CERT_EXPIRED,
     CERT_EXPIRES,
+    CLIENT_CA_EXPIRES,
+    CLIENT_CRL_EXPIRES,
     CERT_RELOAD,
     RELOAD_STUCK,
     PEERS_PLAIN,
@@ -85,6 +87,12 @@ struct look {
  * shows its id, else by its endpoint. */
 void doctor_find(struct look *look, enum doctor_kind kind, const json_t *about, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
+
+/* Returns a metric of the replica; 0: the replica has no metric of that name. */
+double doctor_figure(const json_t *replica, const char *name);
+
+/* Finds files of TLS for clients that expire or could not be read again. */
+void doctor_look_at_tls(struct look *look, const json_t *replica);
 
 /* Find the next step of a change of peerTls; keys for other replicas that are bad or expire. */
 void doctor_look_at_peer_tls(struct look *look);

@@ -198,6 +198,17 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
                       "After that, clients that check the certificate refuse the replica.",
                       "Give the replica a new certificate ('zabra cert server' makes one); the "
                       "replica loads it without a restart."},
+    [CLIENT_CA_EXPIRES] =
+        {false, "client-ca-expires",
+         "With an expired CA all certificates that it has signed are refused, and "
+         "the replica does not start.",
+         "Replace the CA in clientCaFile, and the certificates that it has "
+         "signed; the replica loads them without a restart."},
+    [CLIENT_CRL_EXPIRES] = {false, "client-crl-expires",
+                            "With an expired revocation list all certificates of its CA are "
+                            "refused, and the replica does not start.",
+                            "Put a list of today into clientCrlFile, and check the job that does "
+                            "it; the replica loads it without a restart."},
     [CERT_RELOAD] = {false, "certificate-reload",
                      "The replica has continued with the certificates from before, which may "
                      "expire.",
@@ -270,4 +281,9 @@ const json_t *doctor_at(const json_t *list, const char *member, const char *url)
         }
     }
     return NULL;
+}
+
+double doctor_figure(const json_t *replica, const char *name)
+{
+    return json_number_value(json_object_get(jsonr_at(replica, "metrics"), name));
 }

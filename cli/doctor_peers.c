@@ -87,16 +87,11 @@ void doctor_look_at_peer_tls(struct look *look)
     }
 }
 
-static double figure(const json_t *replica, const char *name)
-{
-    return json_number_value(json_object_get(jsonr_at(replica, "metrics"), name));
-}
-
 void doctor_look_at_peer_keys(struct look *look, const json_t *replica)
 {
-    double left_s = figure(replica, "zabra_peer_certificate_expires_seconds");
+    double left_s = doctor_figure(replica, "zabra_peer_certificate_expires_seconds");
 
-    if (figure(replica, "zabra_peer_key_reload_failed") > 0) {
+    if (doctor_figure(replica, "zabra_peer_key_reload_failed") > 0) {
         doctor_find(look, PEER_KEYS_BAD, replica,
                     "the replica cannot use the files of its keys as they are now");
     }

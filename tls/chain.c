@@ -184,14 +184,14 @@ static bool check_dates(const X509 *certificate, const struct source *source, co
     return true;
 }
 
-/* Lowers `*expires_ms` to the end of the certificate. */
-static void note_end(const X509 *certificate, int64_t *expires_ms)
+/* Lowers `*expires_ms` to this date. */
+static void note_end(const ASN1_TIME *date, int64_t *expires_ms)
 {
     ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
     int days = 0;
     int seconds = 0;
 
-    if (epoch && ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate)) == 1) {
+    if (epoch && ASN1_TIME_diff(&days, &seconds, epoch, date) == 1) {
         int64_t end_ms = ((int64_t)days * 86400 + seconds) * SECOND_MS;
 
         *expires_ms = end_ms < *expires_ms ? end_ms : *expires_ms;
@@ -216,7 +216,7 @@ static bool check_issuers(struct tls_chain *chain, const struct source *source,
         if (!check_dates(issuer, source, "an intermediate certificate", fault)) {
             return false;
         }
-        note_end(issuer, &chain->expires_ms);
+        note_end(X509_get0_notAfter(issuer), &chain->expires_ms);
         before = issuer;
     }
     return true;
@@ -241,7 +241,7 @@ static bool load_leaf(struct tls_chain *chain, const char *path, struct tls_faul
                     path);
     }
     chain->expires_ms = INT64_MAX;
-    note_end(chain->leaf, &chain->expires_ms);
+    note_end(X509_get0_notAfter(chain->leaf), &chain->expires_ms);
     return check_issuers(chain, &source, fault);
 }
 
@@ -310,6 +310,7 @@ static bool add_ca(struct tls_trust *trust, X509 *ca, const struct source *sourc
 
     ASSERT(name && sk_X509_NAME_push(trust->names, name) > 0);
     ASSERT(X509_STORE_add_cert(trust->store, ca) == 1);
+    note_end(X509_get0_notAfter(ca), &trust->ca_expires_ms);
     if (X509_check_ca(ca) == 0) {
         return fail(fault,
                     "%s: a certificate in %s is not that of a CA; give the certificates of "
@@ -354,24 +355,57 @@ static bool add_crl(struct tls_trust *trust, X509_CRL *crl, const struct source 
                     source->path, date_text(until, date));
     }
     ASSERT(X509_STORE_add_crl(trust->store, crl) == 1);
+    if (until) {
+        note_end(until, &trust->crl_expires_ms);
+    }
     return true;
+}
+
+/* Whether each CA of clientCaFile has a list. Then intermediate certificates are checked as well:
+ * without this condition every certificate of a CA without a list would be refused. */
+static bool is_complete(const struct tls_trust *trust, STACK_OF(X509_CRL) * lists)
+{
+    for (int i = 0; i < sk_X509_NAME_num(trust->names); i++) {
+        const X509_NAME *name = sk_X509_NAME_value(trust->names, i);
+        bool has_list = false;
+
+        for (int j = 0; j < sk_X509_CRL_num(lists) && !has_list; j++) {
+            has_list = X509_NAME_cmp(X509_CRL_get_issuer(sk_X509_CRL_value(lists, j)), name) == 0;
+        }
+        if (!has_list) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads all lists into the store and `lists`. */
+static bool read_crls(struct tls_trust *trust, STACK_OF(X509_CRL) * lists,
+                      const struct source *source, const struct buf *bytes, struct tls_fault *fault)
+{
+    BIO *bio = bio_over(bytes);
+    X509_CRL *crl = NULL;
+    bool good = true;
+
+    ERR_clear_error();
+    while (good && (crl = PEM_read_bio_X509_CRL(bio, NULL, no_password, NULL)) != NULL) {
+        ASSERT(sk_X509_CRL_push(lists, crl) > 0);
+        good = add_crl(trust, crl, source, fault);
+    }
+    BIO_free(bio);
+    return good;
 }
 
 static bool parse_crls(struct tls_trust *trust, const struct source *source,
                        const struct buf *bytes, struct tls_fault *fault)
 {
-    BIO *bio = bio_over(bytes);
-    X509_CRL *crl = NULL;
-    bool good = true;
-    int count = 0;
+    STACK_OF(X509_CRL) *lists = sk_X509_CRL_new_null();
+    unsigned long flags = X509_V_FLAG_CRL_CHECK;
+    bool good = lists && read_crls(trust, lists, source, bytes, fault);
+    int count = sk_X509_CRL_num(lists);
 
-    ERR_clear_error();
-    while (good && (crl = PEM_read_bio_X509_CRL(bio, NULL, no_password, NULL)) != NULL) {
-        good = add_crl(trust, crl, source, fault);
-        X509_CRL_free(crl);
-        count++;
-    }
-    BIO_free(bio);
+    flags |= is_complete(trust, lists) ? X509_V_FLAG_CRL_CHECK_ALL : 0;
+    sk_X509_CRL_pop_free(lists, X509_CRL_free);
     if (!good) {
         return false;
     }
@@ -379,7 +413,7 @@ static bool parse_crls(struct tls_trust *trust, const struct source *source,
         return fail(fault, "%s: %s %s; give the revocation lists in PEM form", source->key,
                     source->path, count > 0 ? "has a damaged list" : "holds no revocation list");
     }
-    ASSERT(X509_STORE_set_flags(trust->store, X509_V_FLAG_CRL_CHECK) == 1);
+    ASSERT(X509_STORE_set_flags(trust->store, flags) == 1);
     return true;
 }
 
@@ -401,7 +435,10 @@ bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *cr
     struct buf crls;
     bool done = false;
 
-    *trust = (struct tls_trust){.store = X509_STORE_new(), .names = sk_X509_NAME_new_null()};
+    *trust = (struct tls_trust){.store = X509_STORE_new(),
+                                .names = sk_X509_NAME_new_null(),
+                                .ca_expires_ms = INT64_MAX,
+                                .crl_expires_ms = INT64_MAX};
     ASSERT(trust->store && trust->names);
     buf_init(&cas, FILE_BYTES_MAX);
     buf_init(&crls, FILE_BYTES_MAX);

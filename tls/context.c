@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/mem.h"
+#include "base/minmax.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -15,7 +16,7 @@ struct tls_context {
     SSL_CTX *ctx;
     struct tls_chain chains[TLS_CHAINS_MAX];
     uint32_t chain_count;
-    int64_t expires_ms;
+    struct tls_ends ends;
     enum tls_identity_kind identity;
     atomic_uint refs;
 };
@@ -116,7 +117,6 @@ struct paths {
 static bool load_pairs(struct tls_context *context, const struct paths *paths, uint32_t count,
                        struct tls_fault *fault)
 {
-    context->expires_ms = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         struct tls_chain *chain = &context->chains[i];
 
@@ -124,9 +124,7 @@ static bool load_pairs(struct tls_context *context, const struct paths *paths, u
             return false;
         }
         context->chain_count++;
-        if (chain->expires_ms < context->expires_ms) {
-            context->expires_ms = chain->expires_ms;
-        }
+        context->ends.certificate_ms = min_i64(context->ends.certificate_ms, chain->expires_ms);
         if (SSL_CTX_use_cert_and_key(context->ctx, chain->leaf, chain->key, chain->issuers, 1) !=
             1) {
             unsigned long code = ERR_peek_last_error();
@@ -186,6 +184,8 @@ static bool load_trust(struct tls_context *context, const struct tls_setup *setu
         if (!tls_trust_load(&trust, setup->ca_file, setup->crl_file, fault)) {
             return false;
         }
+        context->ends.ca_ms = trust.ca_expires_ms;
+        context->ends.crl_ms = trust.crl_expires_ms;
         SSL_CTX_set_cert_store(context->ctx, trust.store); /* Takes it over. */
         SSL_CTX_set_client_CA_list(context->ctx, trust.names);
         SSL_CTX_set_verify(
@@ -234,6 +234,7 @@ struct tls_context *tls_context_new(const struct tls_setup *setup, struct tls_ti
     ret_fault->text[0] = '\0';
     context->ctx = make_ctx(tickets);
     context->identity = setup->identity;
+    context->ends = (struct tls_ends){INT64_MAX, INT64_MAX, INT64_MAX};
     atomic_init(&context->refs, 1);
     ERR_clear_error();
 
@@ -263,9 +264,9 @@ void tls_context_unref(struct tls_context *context)
     }
 }
 
-int64_t tls_context_expires_ms(const struct tls_context *context)
+struct tls_ends tls_context_ends(const struct tls_context *context)
 {
-    return context->expires_ms;
+    return context->ends;
 }
 
 enum tls_identity_kind tls_context_identity(const struct tls_context *context)

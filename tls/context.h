@@ -48,8 +48,15 @@ struct tls_context *tls_context_new(const struct tls_setup *setup, struct tls_ti
 struct tls_context *tls_context_ref(struct tls_context *context);
 void tls_context_unref(struct tls_context *context); /* Accepts NULL. */
 
-/* When the first of the replica's certificates expires, wall clock in ms. */
-int64_t tls_context_expires_ms(const struct tls_context *context);
+/* When the first of the replica's certificates, of the CAs of clients and of the revocation lists
+ * expires, wall clock in ms; INT64_MAX: there is none that expires. */
+struct tls_ends {
+    int64_t certificate_ms;
+    int64_t ca_ms;
+    int64_t crl_ms;
+};
+
+struct tls_ends tls_context_ends(const struct tls_context *context);
 enum tls_identity_kind tls_context_identity(const struct tls_context *context);
 
 /* A new server side of a connection; the caller frees it with SSL_free. */

@@ -172,19 +172,36 @@ static void put_broken(const struct tls_metrics *metrics, struct buf *out)
     }
 }
 
-/* Negative after the end, so that an alert on a low value stays on. */
-static double expires_s(struct tls_current *current)
+/* Writes the time until the end: negative after it, so that an alert on a low value stays on. */
+static void put_end(struct buf *out, const char *name, const char *help, int64_t end_ms,
+                    int64_t now_ms)
 {
-    struct tls_context *context = NULL;
-    int64_t left_ms = 0;
+    metric_head(out, name, "gauge", help);
+    metric_put_double(out, name, NULL,
+                      end_ms == INT64_MAX ? 0 : (double)(end_ms - now_ms) / SECOND_MS);
+}
 
-    if (!current) {
-        return 0;
+static void put_ends(struct tls_current *current, struct buf *out)
+{
+    struct tls_ends ends = {INT64_MAX, INT64_MAX, INT64_MAX};
+    int64_t now_ms = os_wall_ms();
+
+    if (current) {
+        struct tls_context *context = tls_current_get(current);
+
+        ends = tls_context_ends(context);
+        tls_context_unref(context);
     }
-    context = tls_current_get(current);
-    left_ms = tls_context_expires_ms(context) - os_wall_ms();
-    tls_context_unref(context);
-    return (double)left_ms / SECOND_MS;
+    put_end(out, "zabra_tls_certificate_expires_seconds",
+            "Time until the first certificate of this replica expires; below 0: it has expired; "
+            "0: TLS is off.",
+            ends.certificate_ms, now_ms);
+    put_end(out, "zabra_tls_client_ca_expires_seconds",
+            "Time until the first CA of clientCaFile expires; 0: there is none.", ends.ca_ms,
+            now_ms);
+    put_end(out, "zabra_tls_client_crl_expires_seconds",
+            "Time until the first list of clientCrlFile expires; 0: there is none that expires.",
+            ends.crl_ms, now_ms);
 }
 
 void tls_write_metrics(struct tls_current *current, struct buf *out)
@@ -209,8 +226,5 @@ void tls_write_metrics(struct tls_current *current, struct buf *out)
                      "1 while the last reload has failed: the replica would not start with these "
                      "files.",
                      metric_get(&metrics->reload_failed));
-    metric_head(out, "zabra_tls_certificate_expires_seconds", "gauge",
-                "Time until the first certificate of this replica expires; below 0: it has "
-                "expired; 0: TLS is off.");
-    metric_put_double(out, "zabra_tls_certificate_expires_seconds", NULL, expires_s(current));
+    put_ends(current, out);
 }

@@ -13,6 +13,7 @@ enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
     MIN_SESSION_TICKS = 2,
+    HSTS_MIN_MS = 1000,          /* A second, the unit of browsers. */
     MIN_SESSION_MS = 100,        /* Minimum of minSessionTimeout in the table of keys. */
     TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
     UNSENT_BYTES_MIN = 16 << 20, /* Minimum of maxUnsentBytes. */
@@ -101,6 +102,9 @@ static enum err check_tls(struct config_loader *loader)
          "superX509: needs certificates of clients; give clientCertificates=ask or required"},
         {tls->hsts_ms != 0 && tls->mode != CONFIG_TLS_REQUIRED,
          "tlsHsts: browsers would use TLS only, so it needs clientTls=required"},
+        {tls->hsts_ms > 0 && tls->hsts_ms < HSTS_MIN_MS,
+         "tlsHsts: browsers count in seconds, and 0 s would end their rule; give at least 1000 ms, "
+         "or 0 to send nothing"},
     };
 
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {

@@ -31,8 +31,11 @@ static EVP_PKEY *read_key(const struct issue_pair *pair)
 
 static void add(X509 *cert, int nid, const char *value)
 {
-    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
+    X509V3_CTX ctx;
+    X509_EXTENSION *extension = NULL;
 
+    X509V3_set_ctx(&ctx, cert, cert, NULL, NULL, 0);
+    extension = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
     ASSERT(extension && X509_add_ext(cert, extension, -1) == 1);
     X509_EXTENSION_free(extension);
 }
@@ -55,7 +58,8 @@ static void put_extensions(X509 *cert, const struct cert_weak *spec)
         add(cert, NID_ext_key_usage, "serverAuth,clientAuth");
     } else {
         add(cert, NID_basic_constraints, "critical,CA:TRUE");
-        add(cert, NID_key_usage, "critical,keyCertSign");
+        add(cert, NID_key_usage, "critical,keyCertSign,cRLSign");
+        add(cert, NID_subject_key_identifier, "hash");
     }
 }
 

@@ -376,6 +376,8 @@ TEST(tls_needs_its_files_and_makes_an_address_safe, make_dir, remove_dir)
                    "clientTls=optional");
     assert_refused(TLS "clientTls=optional\nsuperX509=CN=a\n", "superX509", "clientCertificates");
     assert_refused(TLS "clientTls=optional\ntlsHsts=1000\n", "tlsHsts", "clientTls=required");
+    assert_refused(TLS "clientTls=required\ntlsHsts=999\n", "tlsHsts", "at least 1000 ms");
+    assert_refused(TLS "clientTls=required\ntlsHsts=1\n", "tlsHsts", "at least 1000 ms");
     /* Plain connections are still possible with `optional`. */
     assert_refused(TLS "clientTls=optional\nclientAddress=0.0.0.0\n", "clientAddress",
                    "clientTls=required");

@@ -1,6 +1,6 @@
 /* Contexts: what clients are refused for, choice among certificates, tickets, files, reload. */
 #include "base/log.h"
-#include "base/os_changes.h"
+#include "tests/lib/cert_weak.h"
 #include "tests/unit/tls_kit.h"
 
 #include <stdio.h>
@@ -44,15 +44,6 @@ static void expect_refused(struct tls_kit *kit, const struct tls_peer_setup *set
     }
     assert_int_equal(tls_peer_shake(&kit->peer), -1);
     tls_kit_hang_up(kit);
-}
-
-static const char *subject_of_server(const struct tls_kit *kit, char text[TLS_IDENTITY_MAX])
-{
-    X509 *cert = SSL_get0_peer_certificate(kit->peer.ssl);
-
-    assert_non_null(cert);
-    assert_true(tls_identity_of(cert, TLS_SUBJECT, text));
-    return text;
 }
 
 /* ---- Versions, ciphers, protocols ---- */
@@ -248,6 +239,76 @@ TEST(a_list_of_another_authority_is_not_enough, tls_kit, require, tls_kit_close)
     issue_release(&ca);
 }
 
+/* Three authorities: that of the kit, another one (`root`), and one that it has signed. */
+struct tree {
+    struct issue_pair root;
+    struct issue_pair between;
+};
+
+/* Gives the replica lists of all three, or none of the kit's authority. */
+static void write_lists(struct tls_kit *kit, const struct tree *tree,
+                        const struct issue_pair *revoked, bool all)
+{
+    struct buf lists;
+
+    buf_init(&lists, 65536);
+    if (all) {
+        cert_kit_revoke(&kit->certs.ca, NULL, &lists);
+    }
+    cert_kit_revoke(&tree->root, revoked, &lists);
+    cert_kit_revoke(&tree->between, NULL, &lists);
+    cert_kit_write(&kit->certs, "crl.pem", buf_slice(&lists));
+    (void)cert_kit_path(&kit->certs, "crl.pem", kit->crl_file);
+    buf_release(&lists);
+}
+
+/* Makes the tree, and a client "eve" that brings the certificate of `between` along. */
+static void plant(struct tls_kit *kit, struct tree *tree)
+{
+    static const struct cert_weak root = {.common = "root"};
+    static const struct cert_weak between = {.common = "between"};
+    static const struct cert_kit_spec eve = {.kind = ISSUE_CLIENT, .common = "eve"};
+    struct issue_pair pair;
+    struct buf both;
+
+    cert_weak_make(&root, NULL, &tree->root);
+    cert_weak_make(&between, &tree->root, &tree->between);
+    cert_kit_make(&eve, &tree->between, &pair);
+    assert_true(buf_append_slice(&pair.cert, buf_slice(&tree->between.cert)));
+    cert_kit_put(&kit->certs, "eve", &pair);
+    issue_release(&pair);
+    buf_init(&both, 65536);
+    assert_true(buf_append_slice(&both, buf_slice(&tree->root.cert)));
+    assert_true(buf_append_slice(&both, buf_slice(&kit->certs.ca.cert)));
+    cert_kit_write(&kit->certs, "both.pem", buf_slice(&both));
+    (void)cert_kit_path(&kit->certs, "both.pem", kit->ca_file);
+    buf_release(&both);
+}
+
+TEST(a_revoked_intermediate_certificate_is_refused, tls_kit, require, tls_kit_close)
+{
+    struct tls_peer_setup setup = {.cert = "eve"};
+    struct tree tree;
+
+    plant(tls_kit, &tree);
+    write_lists(tls_kit, &tree, NULL, true);
+    tls_kit_connect(tls_kit, &setup);
+    tls_kit_hang_up(tls_kit);
+    write_lists(tls_kit, &tree, &tree.between, true);
+    reload(tls_kit);
+    expect_refused_late(tls_kit, &setup, TLS_REVOKED);
+    setup.cert = "bob";
+    tls_kit_connect(tls_kit, &setup);
+    tls_kit_hang_up(tls_kit);
+    /* Without a list of each CA only the certificate of the client is checked. */
+    setup.cert = "eve";
+    write_lists(tls_kit, &tree, &tree.between, false);
+    reload(tls_kit);
+    tls_kit_connect(tls_kit, &setup);
+    issue_release(&tree.root);
+    issue_release(&tree.between);
+}
+
 /* ---- Choice among certificates ---- */
 
 TEST(the_name_of_the_client_chooses_the_certificate, tls_kit, tls_kit_open, tls_kit_close)
@@ -265,13 +326,13 @@ TEST(the_name_of_the_client_chooses_the_certificate, tls_kit, tls_kit_open, tls_
                    "%s/server.key,%s/a.key, %s/b.key", tls_kit->certs.dir, tls_kit->certs.dir,
                    tls_kit->certs.dir);
     tls_kit_connect(tls_kit, &(struct tls_peer_setup){.name = "a.example"});
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=a");
+    assert_string_equal(tls_kit_subject(tls_kit, text), "CN=a");
     tls_kit_hang_up(tls_kit);
     tls_kit_connect(tls_kit, &(struct tls_peer_setup){.name = "x.b.example"});
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=b");
+    assert_string_equal(tls_kit_subject(tls_kit, text), "CN=b");
     tls_kit_hang_up(tls_kit);
     tls_kit_connect(tls_kit, NULL);
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=server");
+    assert_string_equal(tls_kit_subject(tls_kit, text), "CN=server");
     tls_kit_hang_up(tls_kit);
     /* No certificate is for this name: the first one is offered, and the client refuses it. */
     tls_kit_dial(tls_kit, &(struct tls_peer_setup){.name = "c.example"});
@@ -462,139 +523,4 @@ TEST(lists_of_paths_are_split)
     assert_int_equal(tls_split_paths("a, ,b", paths), TLS_CHAINS_MAX + 1);
     assert_int_equal(tls_split_paths("1,2,3,4,5,6,7,8", paths), 8);
     assert_int_equal(tls_split_paths("1,2,3,4,5,6,7,8,9", paths), TLS_CHAINS_MAX + 1);
-}
-
-/* ---- Reload ---- */
-
-static void replace_server(struct tls_kit *kit, const char *common)
-{
-    const struct cert_kit_spec spec = {
-        .kind = ISSUE_SERVER, .common = common, .names = CERT_KIT_LOCAL};
-
-    cert_kit_add(&kit->certs, "server", &spec);
-}
-
-static uint64_t errors(const struct tls_kit *kit)
-{
-    return metric_get(&tls_current_metrics(kit->current)->reload_errors);
-}
-
-static uint64_t failed(const struct tls_kit *kit)
-{
-    return metric_get(&tls_current_metrics(kit->current)->reload_failed);
-}
-
-static bool look_at(struct tls_kit *kit, uint64_t now_ms)
-{
-    struct tls_fault fault;
-
-    return tls_current_look(kit->current, now_ms) != OS_NOT_DUE &&
-           tls_current_reload(kit->current, &fault);
-}
-
-/* A change counts when two looks see the same. */
-static void look_twice(struct tls_kit *kit)
-{
-    (void)look_at(kit, os_now_ms());
-    (void)look_at(kit, os_now_ms());
-}
-
-TEST(a_reload_changes_new_connections_only, tls_kit, tls_kit_open, tls_kit_close)
-{
-    struct tls_kit old = *tls_kit;
-    char text[TLS_IDENTITY_MAX];
-
-    buf_init(&old.got, 65536);
-    tls_kit_start(tls_kit);
-    old.current = tls_kit->current;
-    tls_kit_connect(&old, NULL);
-    replace_server(tls_kit, "second");
-    look_twice(tls_kit);
-    tls_kit_connect(tls_kit, NULL);
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=second");
-    assert_string_equal(subject_of_server(&old, text), "CN=server");
-    assert_int_equal(send(old.fd, "still", 5, MSG_NOSIGNAL), 5);
-    assert_int_equal(tls_kit_hear(&old).len, 5);
-    tls_kit_hang_up(&old);
-    buf_release(&old.got);
-}
-
-TEST(a_broken_file_leaves_the_old_certificate_in_use, tls_kit, tls_kit_open, tls_kit_close)
-{
-    struct tls_fault fault;
-    char text[TLS_IDENTITY_MAX];
-
-    log_setup(LOG_ERROR, false, -1);
-    tls_kit_start(tls_kit);
-    cert_kit_write(&tls_kit->certs, "server.key", slice_str("broken"));
-    assert_false(tls_current_reload(tls_kit->current, &fault));
-    assert_non_null(strstr(fault.text, "server.key holds no private key"));
-    assert_int_equal(errors(tls_kit), 1);
-    assert_int_equal(failed(tls_kit), 1);
-    /* A look tries again only when a file has changed, or after a while. */
-    look_twice(tls_kit);
-    assert_int_equal(errors(tls_kit), 1);
-    assert_false(look_at(tls_kit, os_now_ms() + OS_CHANGES_RETRY_MS + 1000));
-    assert_int_equal(errors(tls_kit), 2);
-    tls_kit_connect(tls_kit, NULL);
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=server");
-    tls_kit_hang_up(tls_kit);
-    replace_server(tls_kit, "third");
-    look_twice(tls_kit);
-    assert_int_equal(errors(tls_kit), 2);
-    assert_int_equal(failed(tls_kit), 0);
-    tls_kit_connect(tls_kit, NULL);
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=third");
-}
-
-/* The key comes a while after its certificate: no attempt fails in between. */
-TEST(a_renewal_in_two_steps_is_no_failure, tls_kit, tls_kit_open, tls_kit_close)
-{
-    struct cert_kit_spec spec = {.kind = ISSUE_SERVER, .common = "new", .names = CERT_KIT_LOCAL};
-    struct issue_pair pair;
-    char text[TLS_IDENTITY_MAX];
-
-    tls_kit_start(tls_kit);
-    cert_kit_make(&spec, &tls_kit->certs.ca, &pair);
-    cert_kit_write(&tls_kit->certs, "server.pem", buf_slice(&pair.cert));
-    assert_false(look_at(tls_kit, os_now_ms()));
-    cert_kit_write(&tls_kit->certs, "server.key", buf_slice(&pair.key));
-    look_twice(tls_kit);
-    issue_release(&pair);
-    assert_int_equal(errors(tls_kit), 0);
-    tls_kit_connect(tls_kit, NULL);
-    assert_string_equal(subject_of_server(tls_kit, text), "CN=new");
-}
-
-/* The log advises chmod 600, which changes neither size nor date of the bytes. */
-TEST(a_corrected_mode_is_seen, tls_kit, tls_kit_open, tls_kit_close)
-{
-    struct tls_fault fault;
-
-    tls_kit_start(tls_kit);
-    assert_int_equal(chmod(tls_kit->key_files, 0644), 0);
-    assert_false(tls_current_reload(tls_kit->current, &fault));
-    assert_non_null(strstr(fault.text, "run chmod 600 on it"));
-    assert_int_equal(failed(tls_kit), 1);
-    assert_int_equal(chmod(tls_kit->key_files, 0600), 0);
-    look_twice(tls_kit);
-    assert_int_equal(failed(tls_kit), 0);
-}
-
-TEST(metrics_are_written_with_and_without_tls, tls_kit, tls_kit_open, tls_kit_close)
-{
-    struct buf out;
-
-    buf_init(&out, 65536);
-    tls_write_metrics(NULL, &out);
-    assert_non_null(strstr(buf_cstr(&out), "\nzabra_tls_certificate_expires_seconds 0"));
-    assert_non_null(strstr(buf_cstr(&out), "zabra_tls_handshakes_total{result=\"full\"} 0"));
-    assert_non_null(strstr(buf_cstr(&out), "zabra_tls_broken_total{reason=\"flood\"} 0"));
-    buf_clear(&out);
-    tls_kit_start(tls_kit);
-    tls_write_metrics(tls_kit->current, &out);
-    /* The certificate lasts until 2120. */
-    assert_null(strstr(buf_cstr(&out), "\nzabra_tls_certificate_expires_seconds 0"));
-    assert_non_null(strstr(buf_cstr(&out), "\nzabra_tls_certificate_expires_seconds "));
-    buf_release(&out);
 }

@@ -191,4 +191,14 @@ static inline void tls_kit_hears(struct tls_kit *kit, const void *data, size_t l
     assert_memory_equal(got.data, data, len);
 }
 
+/* The subject of the certificate that the client has got. */
+static inline const char *tls_kit_subject(const struct tls_kit *kit, char text[TLS_IDENTITY_MAX])
+{
+    X509 *cert = SSL_get0_peer_certificate(kit->peer.ssl);
+
+    assert_non_null(cert);
+    assert_true(tls_identity_of(cert, TLS_SUBJECT, text));
+    return text;
+}
+
 #endif
