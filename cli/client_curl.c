@@ -4,23 +4,11 @@
  * and the session from the environment, and passes both to curl as configuration through a pipe.
  */
 #include "cli/client.h"
+#include "cli/words.h"
 
 enum {
     ARGUMENT_MAX = 32 << 10 /* Longer arguments do not fit a command line everywhere. */
 };
-
-static void put_quoted(struct buf *out, struct slice text)
-{
-    buf_append_byte(out, '\'');
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] == '\'') {
-            buf_append_str(out, "'\\''");
-        } else {
-            buf_append_byte(out, text.data[i]);
-        }
-    }
-    buf_append_byte(out, '\'');
-}
 
 /* Appends text for a quoted string of curl's configuration. The string is within a replacement of
  * sed, and this replacement is within single quotes. */
@@ -59,7 +47,7 @@ static void put_secrets(const struct client *client, struct buf *out)
         buf_append_str(out, "sed -n '1{s/[\"\\\\]/\\\\&/g;s/.*/user = \"");
         put_for_sed(out, settings->user);
         buf_append_str(out, ":&\"/p;}' ");
-        put_quoted(out, slice_str(settings->password_file));
+        words_quote(out, slice_str(settings->password_file));
     }
 }
 
@@ -69,14 +57,14 @@ static void put_header(struct buf *out, const char *name, const char *value)
 
     buf_printf(&line, "%s%s%s", name, *name ? ": " : "", value);
     buf_append_str(out, " -H ");
-    put_quoted(out, buf_slice(&line));
+    words_quote(out, buf_slice(&line));
 }
 
 static void put_file(struct buf *out, const char *option, const char *file)
 {
     if (file) {
         buf_printf(out, " --%s ", option);
-        put_quoted(out, slice_str(file));
+        words_quote(out, slice_str(file));
     }
 }
 
@@ -126,7 +114,7 @@ static void put_printed(struct buf *out, const struct client_request *request)
 {
     if (!has_zero(request)) {
         buf_append_str(out, "printf %s ");
-        put_quoted(out, request->body);
+        words_quote(out, request->body);
         return;
     }
     buf_append_str(out, "printf '");
@@ -146,10 +134,10 @@ static void put_body(const struct client_request *request, bool piped, struct bu
         buf_append_str(out, piped ? " --data-binary @/dev/fd/3" : " --data-binary @-");
     } else if (request->body_from) {
         buf_append_str(out, " --data-binary ");
-        put_quoted(out, slice_str(request->body_from));
+        words_quote(out, slice_str(request->body_from));
     } else {
         buf_append_str(out, " --data-raw ");
-        put_quoted(out, request->body);
+        words_quote(out, request->body);
     }
 }
 
@@ -168,7 +156,7 @@ static void put_command(const struct client *client, const struct client_request
     }
     if (client->settings->user && !client->settings->password_file) {
         buf_append_str(out, " -u ");
-        put_quoted(out, slice_str(client->settings->user));
+        words_quote(out, slice_str(client->settings->user));
     }
     put_tls(client, out);
     put_headers(client, request, out);
@@ -177,7 +165,7 @@ static void put_command(const struct client *client, const struct client_request
     }
     client_url(client, endpoints_url(&client->endpoints), request, &url);
     buf_append_byte(out, ' ');
-    put_quoted(out, buf_slice(&url));
+    words_quote(out, buf_slice(&url));
     buf_release(&url);
 }
 

@@ -144,35 +144,54 @@ static bool is_file_name(const char *name)
            strcmp(name, ISSUE_FILES_CA) != 0;
 }
 
-static const char *kind_name(enum issue_kind kind)
-{
-    static const char *const names[] = {[ISSUE_CA] = "ca",
-                                        [ISSUE_SERVER] = "server",
-                                        [ISSUE_CLIENT] = "client",
-                                        [ISSUE_PEER] = "peer"};
+/* The actions; those that make a certificate are in the order of enum issue_kind. */
+enum {
+    SHOW = ISSUE_PEER + 1,
+    CHECK,
+    ACTIONS
+};
 
-    return names[kind];
-}
+static const char action_names[] = "ca, server, client, peer, show, check";
 
-/* Refuses an option that this kind of certificate does not have. */
-static int check_options(const struct cert *cert, enum issue_kind kind)
+/* Refuses an option that this action does not have. */
+static int check_options(const struct cert *cert, int action)
 {
     static const struct {
         const char *name;
-        bool of[4]; /* Authority, server, client, peer. */
-    } options[] = {{"san", {false, true, true, true}},
-                   {"id", {false, false, false, true}},
-                   {"cluster", {false, false, false, true}},
-                   {"for", {false}},
-                   {"host", {false}},
-                   {"key", {false}},
-                   {"ca", {false}}};
+        bool of[ACTIONS]; /* ca, server, client, peer, show, check. */
+    } options[] = {{"san", {false, true, true, true, false, false}},
+                   {"id", {false, false, false, true, false, true}},
+                   {"cluster", {false, false, false, true, false, true}},
+                   {"for", {[CHECK] = true}},
+                   {"host", {[CHECK] = true}},
+                   {"key", {[CHECK] = true}},
+                   {"ca", {[CHECK] = true}}};
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-        if (args_has(&cert->args, options[i].name) && !options[i].of[kind]) {
-            return CERT_USAGE(cert, "'cert %s' has no option --%s", kind_name(kind),
+        if (args_has(&cert->args, options[i].name) && !options[i].of[action]) {
+            return CERT_USAGE(cert, "'cert %s' has no option --%s", args_operand(&cert->args, 0),
                               options[i].name);
         }
+    }
+    return CMD_OK;
+}
+
+/* Takes --id, which must be a number, and --cluster, and makes their URI. Without --cluster there
+ * is none. */
+static int take_uri(const struct cert *cert, int64_t *ret_number, char uri[URI_MAX])
+{
+    const char *id = args_get(&cert->args, "id");
+    const char *cluster = args_get(&cert->args, "cluster");
+
+    uri[0] = '\0';
+    if (!id || !args_number(id, (struct cmd_range){1, ID_MAX, 0}, ret_number)) {
+        return CERT_USAGE(cert, "--id must be the number of the replica, from 1 to %d",
+                          (int)ID_MAX);
+    }
+    if (cluster &&
+        (!*cluster || strpbrk(cluster, "/:@") ||
+         snprintf(uri, URI_MAX, "zabra://%s/%" PRId64, cluster, *ret_number) >= URI_MAX)) {
+        return CERT_USAGE(cert, "--cluster: \"%.80s\" is not the name or id of a cluster", cluster);
     }
     return CMD_OK;
 }
@@ -181,25 +200,13 @@ static int check_options(const struct cert *cert, enum issue_kind kind)
 static int take_peer(const struct cert *cert, struct issue_request *request,
                      char name[NAME_MAX_LEN], char uri[URI_MAX])
 {
-    const char *id = args_get(&cert->args, "id");
-    const char *cluster = args_get(&cert->args, "cluster");
     int64_t number = 0;
+    int code = take_uri(cert, &number, uri);
 
-    if (!id || !args_number(id, (struct cmd_range){1, ID_MAX, 0}, &number)) {
-        return CERT_USAGE(cert, "--id must be the number of the replica, from 1 to %d",
-                          (int)ID_MAX);
-    }
-    if (cluster) {
-        if (!*cluster || strpbrk(cluster, "/:@") ||
-            snprintf(uri, URI_MAX, "zabra://%s/%" PRId64, cluster, number) >= URI_MAX) {
-            return CERT_USAGE(cert, "--cluster: \"%.80s\" is not the name or id of a cluster",
-                              cluster);
-        }
-        request->uri = uri;
-    }
+    request->uri = uri[0] != '\0' ? uri : NULL;
     (void)snprintf(name, NAME_MAX_LEN, "peer-%" PRId64, number);
     request->common = request->common ? request->common : name;
-    return CMD_OK;
+    return code;
 }
 
 static int make(const struct cert *cert, enum issue_kind kind)
@@ -214,10 +221,10 @@ static int make(const struct cert *cert, enum issue_kind kind)
     char uri[URI_MAX];
     char path[ISSUE_PATH_MAX];
     char error[ISSUE_ERROR_MAX];
-    int code = check_options(cert, kind);
+    int code = CMD_OK;
 
     request.until_s = request.from_s + (int64_t)days * INSPECT_DAY_S;
-    if (code == CMD_OK && kind == ISSUE_PEER) {
+    if (kind == ISSUE_PEER) {
         code = take_peer(cert, &request, peer_name, uri);
     }
     if (code != CMD_OK) {
@@ -335,7 +342,12 @@ static int take_question(const struct cert *cert, struct slice text,
         return CERT_USAGE(cert, "--id and --cluster belong together: zabra://CLUSTER/ID");
     }
     if (id) {
-        (void)snprintf(uri, URI_MAX, "zabra://%s/%s", cluster, id);
+        int64_t number = 0;
+        int code = take_uri(cert, &number, uri);
+
+        if (code != CMD_OK) {
+            return code;
+        }
         question->uri = uri;
     }
     (void)inspect_read(text, &facts);
@@ -414,17 +426,20 @@ static int check(const struct cert *cert)
 
 static int run_action(struct cert *cert)
 {
-    static const char actions[] = "ca, server, client, peer, show, check";
     const char *action = args_operand(&cert->args, 0);
     const char *dir = args_get(&cert->args, "dir");
-    int index = words_find(actions, action);
+    int index = words_find(action_names, action);
     struct files *files = NULL;
     int code = CMD_OK;
 
     cert->dir = dir && *dir ? dir : ".";
     cert->now_s = os_wall_ms() / 1000;
     if (index < 0) {
-        return CERT_USAGE(cert, "\"%s\" is not one of %s", action, actions);
+        return CERT_USAGE(cert, "\"%s\" is not one of %s", action, action_names);
+    }
+    code = check_options(cert, index);
+    if (code != CMD_OK) {
+        return code;
     }
     if (index <= ISSUE_PEER) {
         return args_operand(&cert->args, 1)
@@ -432,7 +447,7 @@ static int run_action(struct cert *cert)
                                 args_operand(&cert->args, 1))
                    : make(cert, (enum issue_kind)index);
     }
-    if (strcmp(action, "check") == 0) {
+    if (index == CHECK) {
         return check(cert);
     }
     files = mem_zalloc(1, sizeof(*files));

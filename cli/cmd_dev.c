@@ -3,6 +3,7 @@
 #include "cli/dev.h"
 #include "cli/inherited.h"
 #include "cli/out.h"
+#include "cli/words.h"
 #include "server/config/config.h"
 #include "server/process/server.h"
 
@@ -447,17 +448,20 @@ static void print_requests(const struct dev *dev)
 {
     uint16_t last = (uint16_t)(dev->port + dev->nodes - 1);
     uint16_t middle = (uint16_t)(dev->port + (dev->nodes > 1 ? 1 : 0));
-    const char *option = dev->secure ? "--cacert " : "";
-    const char *ca = dev->secure ? dev->tls.ca : "";
-    const char *blank = dev->secure ? " " : "";
+    BUF_AUTO(option, DEV_LINE_MAX);
 
+    if (dev->secure) {
+        buf_append_str(&option, "--cacert ");
+        words_quote_path(&option, dev->tls.ca);
+        buf_append_byte(&option, ' ');
+    }
     (void)printf("\nWrite through one replica, read from another, look at all:\n"
                  "\n"
-                 "  curl %s%s%s-X PUT -d hello '%s://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n"
-                 "  curl %s%s%s'%s://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n"
-                 "  curl %s%s%s%s://127.0.0.1:%u/ensemble/v1\n",
-                 option, ca, blank, scheme(dev), dev->port, option, ca, blank, scheme(dev), middle,
-                 option, ca, blank, scheme(dev), last);
+                 "  curl %s-X PUT -d hello '%s://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n"
+                 "  curl %s'%s://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n"
+                 "  curl %s%s://127.0.0.1:%u/ensemble/v1\n",
+                 buf_cstr(&option), scheme(dev), dev->port, buf_cstr(&option), scheme(dev), middle,
+                 buf_cstr(&option), scheme(dev), last);
 }
 
 static void print_welcome(const struct dev *dev)

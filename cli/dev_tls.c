@@ -4,6 +4,7 @@
 #include "cli/cmd.h"
 #include "cli/dev.h"
 #include "cli/jsonr.h"
+#include "cli/words.h"
 
 #define SERVER "server"
 #define CLIENT "client"
@@ -100,10 +101,22 @@ void dev_tls_config(const struct dev_tls *tls, struct buf *out)
 
 void dev_tls_welcome(const struct dev_tls *tls, const char *endpoints)
 {
+    BUF_AUTO(names, DEV_LINE_MAX);
+    static const char *const variables[][2] = {{"ZABRA_CA", "/" ISSUE_FILES_CA ".pem"},
+                                               {"ZABRA_CERT", "/" CLIENT ".pem"},
+                                               {"ZABRA_KEY", "/" CLIENT ".key"}};
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        BUF_AUTO(path, DEV_LINE_MAX);
+
+        buf_printf(&path, "%s%s", tls->dir, variables[i][1]);
+        buf_printf(&names, " %s=", variables[i][0]);
+        words_quote_path(&names, buf_cstr(&path));
+    }
     (void)printf("\nTo use these replicas from the command line, with the identity of a client:\n"
                  "\n"
                  "  export ZABRA_ENDPOINTS=%s\n"
-                 "  export ZABRA_CA=%s ZABRA_CERT=%s/" CLIENT ".pem ZABRA_KEY=%s/" CLIENT ".key\n"
+                 "  export%s\n"
                  "  zabra whoami\n",
-                 endpoints, tls->ca, tls->dir, tls->dir);
+                 endpoints, buf_cstr(&names));
 }

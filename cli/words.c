@@ -127,3 +127,37 @@ int words_find(const char *list, const char *word)
     }
     return -1;
 }
+
+void words_quote(struct buf *out, struct slice word)
+{
+    buf_append_byte(out, '\'');
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.data[i] == '\'') {
+            buf_append_str(out, "'\\''");
+        } else {
+            buf_append_byte(out, word.data[i]);
+        }
+    }
+    buf_append_byte(out, '\'');
+}
+
+static bool is_plain(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+           (byte >= 'A' && byte <= 'Z') || (byte != '\0' && strchr("_./,:@%+=-", byte));
+}
+
+void words_quote_path(struct buf *out, const char *path)
+{
+    struct slice word = slice_str(path);
+    bool plain = word.len > 0;
+
+    for (size_t i = 0; i < word.len; i++) {
+        plain = plain && is_plain(word.data[i]);
+    }
+    if (plain) {
+        buf_append_slice(out, word);
+    } else {
+        words_quote(out, word);
+    }
+}

@@ -2,7 +2,7 @@
  * words.h - splits a line into words, as a shell does. Blanks separate words. 'Single quotes' keep
  * text as it is, "double quotes" allow \" and \\, and a backslash quotes one character. Nothing is
  * expanded; a word that begins with # begins a comment. Also reads short lists of words in one
- * text. Pure.
+ * text, and quotes words. Pure.
  */
 #ifndef CLI_WORDS_H
 #define CLI_WORDS_H
@@ -26,6 +26,12 @@ struct words {
  * within quotes, for completion. The caller calls words_release() in any case. */
 bool words_split(struct words *words, const char *line, bool unfinished);
 void words_release(struct words *words);
+
+/* Appends a word in single quotes, as a shell reads it. */
+void words_quote(struct buf *out, struct slice word);
+
+/* Appends a path as a shell reads it, in quotes only if it needs them. */
+void words_quote_path(struct buf *out, const char *path);
 
 /* Returns the text without the blanks before and after it. */
 struct slice words_trim(struct slice text);

@@ -136,6 +136,27 @@ TEST(mistakes_are_named)
     shell_expect("ZABRA_CA= zabra ls / -o json 2>&1", 6, "\"code\":\"Tls\"");
 }
 
+/* ---- The options of cert ---- */
+
+TEST(an_option_of_another_action_of_cert_is_refused)
+{
+    shell_expect("zabra cert show $C/bob.pem --san x 2>&1", 2, "'cert show' has no option --san");
+    shell_expect("zabra cert show $C/bob.pem --host y 2>&1", 2, "'cert show' has no option --host");
+    shell_expect("zabra cert show $C/bob.pem --id 3 2>&1", 2, "'cert show' has no option --id");
+    shell_expect("zabra cert show $C/bob.pem --ca $C/ca.pem 2>&1", 2, "no option --ca");
+    shell_expect("zabra cert check $C/bob.pem --san x 2>&1", 2, "'cert check' has no option --san");
+    shell_expect("zabra cert check $C/bob.pem --id three --cluster c 2>&1", 2,
+                 "--id must be the number of the replica");
+    shell_expect("zabra cert check $C/bob.pem --id 0 --cluster c 2>&1", 2,
+                 "--id must be the number of the replica");
+    shell_expect("zabra cert check $C/bob.pem --id 1 --cluster c/d 2>&1", 2,
+                 "is not the name or id of a cluster");
+    shell_expect("zabra cert ca --dir $D/x --san x 2>&1", 2, "'cert ca' has no option --san");
+    shell_expect("zabra cert client --dir $D/x --name n --host h 2>&1", 2, "no option --host");
+    shell_expect("zabra cert show $C/bob.pem", 0, "CN=bob");
+    shell_expect("zabra cert check $C/bob.pem --ca $C/ca.pem", 0, "is in order");
+}
+
 /* ---- Only https ---- */
 
 TEST(a_port_that_wants_tls_says_so)

@@ -364,8 +364,8 @@ static void expect_command(const char *command, const char *said)
 
     (void)snprintf(line, sizeof(line),
                    "eval \"$LIB\"; one() { zabra %s --endpoints https://127.0.0.1:%u --ca "
-                   "%s/tls/ca.pem 2>&1; }; await one; one",
-                   command, base, data_path);
+                   "\"$DATA/tls/ca.pem\" 2>&1; }; await one; one",
+                   command, base);
     shell_expect(line, 0, said);
 }
 
@@ -375,11 +375,14 @@ TEST(with_tls_everything_is_made_once_and_used, open_dir, close_dir)
     char line[SHELL_LINE_MAX];
 
     shell_open(&ensemble);
+    /* The printed lines must be quoted for a shell. */
+    (void)snprintf(data_path, sizeof(data_path), "%s/it's me", ensemble.dir);
+    assert_int_equal(setenv("DATA", data_path, 1), 0);
+    assert_int_equal(setenv("OUTPUT", output_path, 1), 0);
     with_tls = true;
     start_dev("60");
     ENSEMBLE_WAIT(&ensemble, has_ended() || says("Ctrl-C stops all"));
-    (void)snprintf(line, sizeof(line), "curl --cacert %s/tls/ca.pem -X PUT", data_path);
-    expect_said(line);
+    expect_said("curl --cacert '");
     (void)snprintf(line, sizeof(line), "export ZABRA_ENDPOINTS=https://127.0.0.1:%u,https://",
                    base);
     expect_said(line);
@@ -388,18 +391,14 @@ TEST(with_tls_everything_is_made_once_and_used, open_dir, close_dir)
     expect_command("set /a b --create", "");
     expect_command("doctor", "3 replicas asked, no problem found");
     expect_command("status -o json", "https://127.0.0.1");
-    (void)snprintf(line, sizeof(line), "stat -c %%a %s/tls/ca.key %s/tls/server.key | sort -u",
-                   data_path, data_path);
-    shell_expect(line, 0, "600\n");
+    shell_expect("stat -c %a \"$DATA/tls/ca.key\" \"$DATA/tls/server.key\" | sort -u", 0, "600\n");
 
     /* The lines that it prints work as they are. */
-    (void)snprintf(line, sizeof(line),
-                   "eval \"$(sed -n 's/^  export/export/p' %s)\"; zabra get /a; "
-                   "zabra whoami -o json",
-                   output_path);
-    shell_expect(line, 0, "b");
-    (void)snprintf(line, sizeof(line), "sha256sum %s/tls/* >%s/sums", data_path, data_path);
-    shell_expect(line, 0, "");
+    shell_expect("eval \"$(sed -n 's/^  export/export/p' \"$OUTPUT\")\"; zabra get /a; "
+                 "zabra whoami -o json",
+                 0, "CN=client");
+    shell_expect("sed -n 's/^  curl/curl -sS/p' \"$OUTPUT\" | sh -e", 0, "\"dataUtf8\":\"hello\"");
+    shell_expect("sha256sum \"$DATA\"/tls/* >\"$DATA/sums\"", 0, "");
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 
@@ -407,15 +406,12 @@ TEST(with_tls_everything_is_made_once_and_used, open_dir, close_dir)
     start_dev("60");
     ENSEMBLE_WAIT(&ensemble, has_ended() || says("Ctrl-C stops all"));
     expect_command("get /a", "b");
-    (void)snprintf(line, sizeof(line), "sha256sum -c --quiet %s/sums", data_path);
-    shell_expect(line, 0, "");
+    shell_expect("sha256sum -c --quiet \"$DATA/sums\"", 0, "");
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 
     /* A wrong file is reported, and nothing starts. */
-    (void)snprintf(line, sizeof(line), "cp %s/tls/client.pem %s/tls/server.pem", data_path,
-                   data_path);
-    shell_expect(line, 0, "");
+    shell_expect("cp \"$DATA/tls/client.pem\" \"$DATA/tls/server.pem\"", 0, "");
     start_dev("60");
     with_tls = false;
     assert_int_equal(end_code(), 1);
