@@ -78,11 +78,19 @@ static struct slice put(struct auth *auth, struct slice text)
     return slice_make(to, text.len);
 }
 
+/* Returns the bytes that an identity takes in a struct auth. */
+static size_t id_bytes(struct slice scheme, struct slice id)
+{
+    return scheme.len + 1 + id.len;
+}
+
+/* A NUL stands between scheme and id: see principal_scope. */
 static void put_id(struct auth *auth, struct slice scheme, struct slice id)
 {
     ASSERT(auth->count < AUTH_IDS_MAX);
 
     auth->ids[auth->count].scheme = put(auth, scheme);
+    (void)put(auth, slice_make("", 1));
     auth->ids[auth->count].id = put(auth, id);
     auth->count++;
 }
@@ -111,10 +119,10 @@ static enum err with_id(const struct auth *old, struct slice scheme, struct slic
 {
     size_t have = old ? old->len : 0;
 
-    if ((old && old->count == AUTH_IDS_MAX) || have + scheme.len + id.len > AUTH_BYTES_MAX) {
+    if ((old && old->count == AUTH_IDS_MAX) || have + id_bytes(scheme, id) > AUTH_BYTES_MAX) {
         return ERR_FULL;
     }
-    struct auth *auth = grow(old, scheme.len + id.len);
+    struct auth *auth = grow(old, id_bytes(scheme, id));
 
     if (!has_id(auth, scheme, id)) {
         put_id(auth, scheme, id);
@@ -223,7 +231,8 @@ static struct auth *auth_decode(struct wire_reader *reader)
     if (!wire_reader_ok(reader) || (count == 0 && !super)) {
         return NULL;
     }
-    /* The identities are not larger than the rest of the input, which bounds their memory. */
+    /* The identities, each with its NUL, are not larger than the rest of the input, where each has
+     * two lengths: that bounds their memory. */
     size_t left = (size_t)(reader->end - reader->pos);
     struct auth *auth = grow(NULL, min_size(left, AUTH_BYTES_MAX));
 
@@ -232,7 +241,7 @@ static struct auth *auth_decode(struct wire_reader *reader)
         struct slice scheme = wire_get_bytes(reader, AUTH_CREDENTIAL_MAX);
         struct slice id = wire_get_bytes(reader, AUTH_CREDENTIAL_MAX + 64);
 
-        if (!wire_reader_ok(reader) || auth->len + scheme.len + id.len > AUTH_BYTES_MAX) {
+        if (!wire_reader_ok(reader) || auth->len + id_bytes(scheme, id) > AUTH_BYTES_MAX) {
             wire_reader_fail(reader);
             break;
         }
@@ -284,10 +293,10 @@ struct slice principal_scope(const struct op_principal *who)
 
     const struct auth_id *id = &who->auth->ids[0];
 
-    /* Scheme and id lie side by side. A digest id stands for itself: no other identity has a user's
-     * name and a hash, and remembered answers keep their scope. */
+    /* Scheme, NUL and id lie side by side. A digest id stands for itself, so that remembered
+     * answers keep their scope; it has no NUL, so it cannot be that of another scheme. */
     return auth_has_password(id) ? id->id
-                                 : slice_make(id->scheme.data, id->scheme.len + id->id.len);
+                                 : slice_make(id->scheme.data, id_bytes(id->scheme, id->id));
 }
 
 /* Appends " digest:alice:<hash>" with a long name cut. An identity without a password gets a hash

@@ -90,8 +90,8 @@ bool principal_has_identity(const struct op_principal *who);
 /* Returns a copy with its own reference. */
 struct op_principal principal_copy(const struct op_principal *who);
 
-/* Returns the scope of an idempotency key that belongs to no session: the first identity as text,
- * or empty for an anonymous client. */
+/* Returns the scope of an idempotency key that belongs to no session: the bytes of the first
+ * identity, or empty for an anonymous client. */
 struct slice principal_scope(const struct op_principal *who);
 
 enum {

@@ -273,6 +273,26 @@ TEST(no_credential_makes_a_certificate)
 }
 
 /* Two long subjects of one authority often begin alike. */
+/* A user may be named like a scheme and a subject: the scopes differ all the same, as no name of a
+ * user has a NUL. */
+TEST(a_user_cannot_take_the_scope_of_a_certificate)
+{
+    char subject[128];
+    struct op_principal user = {.address = "10.0.0.7"};
+    struct op_principal owner = {.address = "10.0.0.8"};
+
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("x509CN=a:pw"), "", &user.auth),
+                     ERR_OK);
+    (void)snprintf(subject, sizeof(subject), "%.*s", (int)user.auth->ids[0].id.len - 4,
+                   (const char *)user.auth->ids[0].id.data + 4);
+    assert_int_equal(strncmp(subject, "CN=a:", 5), 0);
+    owner.auth = auth_certificate(subject, "");
+    assert_false(slice_eq(principal_scope(&user), principal_scope(&owner)));
+    assert_text(principal_scope(&user), "x509CN=a:5mbQvAxNj9VKn3qAdyr3ZHha++c=");
+    principal_release(&user);
+    principal_release(&owner);
+}
+
 TEST(the_creator_of_a_session_is_recognised_by_certificate)
 {
     struct op_principal one = {.address = "10.0.0.7",
@@ -287,7 +307,9 @@ TEST(the_creator_of_a_session_is_recognised_by_certificate)
     assert_true(is_from(one.auth, "::1", buf_slice(&from)));
     assert_false(is_from(two, "10.0.0.7", buf_slice(&from)));
     assert_false(is_from(NULL, "10.0.0.7", buf_slice(&from)));
-    assert_text(principal_scope(&one), "x509OU=Services of the company,CN=one");
+    assert_true(slice_eq(principal_scope(&one),
+                         slice_make("x509\0OU=Services of the company,CN=one",
+                                    sizeof("x509\0OU=Services of the company,CN=one") - 1)));
     buf_release(&from);
     principal_release(&one);
     auth_unref(two);
