@@ -6,8 +6,15 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
+/* Whether a control character begins here, also one of U+0080 to U+009F. `bytes` are `left`
+ * bytes of valid UTF-8. */
+static bool is_control(const unsigned char *bytes, long left)
+{
+    return bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && left > 1 && bytes[1] < 0xa0);
+}
+
 /* Copies a name. Control characters are refused: a NUL would cut the name, so that it could pass
- * for a shorter one. */
+ * for a shorter one, and others could change what a terminal shows. */
 static bool copy_name(const void *name, long len, char ret_text[TLS_IDENTITY_MAX])
 {
     const unsigned char *bytes = name;
@@ -16,7 +23,7 @@ static bool copy_name(const void *name, long len, char ret_text[TLS_IDENTITY_MAX
         return false;
     }
     for (long i = 0; i < len; i++) {
-        if (bytes[i] < ' ' || bytes[i] == 0x7f) {
+        if (is_control(bytes + i, len - i)) {
             return false;
         }
     }
