@@ -8,6 +8,7 @@
 
 enum {
     STEPS = 4,
+    UNKNOWN = -1,
     IDS_MAX = 64,
     DAY_S = 86400,
     EXPIRES_DAYS = 14
@@ -15,7 +16,7 @@ enum {
 
 static const char *const steps[STEPS] = {"off", "accept", "dial", "required"};
 
-/* Returns the step of a member; -1: unknown, because it is not connected or has an old release. */
+/* Returns the step of a member; UNKNOWN, because it is not connected or has an old release. */
 static int step_of(const json_t *member)
 {
     const char *tls = jsonr_text(member, "peer_tls");
@@ -25,7 +26,7 @@ static int step_of(const json_t *member)
             return i;
         }
     }
-    return -1;
+    return UNKNOWN;
 }
 
 /* Lists the ids of the members at this step: "1, 3". */
@@ -57,33 +58,63 @@ static bool is_remote(const json_t *members)
     return false;
 }
 
+static const char *plural(const char *ids)
+{
+    return strchr(ids, ',') ? "s" : "";
+}
+
+/* A step needs all replicas: with one whose peerTls is not known, the step is to bring it back. */
+static void find_step(struct look *look, const json_t *members, int least)
+{
+    char ids[IDS_MAX];
+    char unknown[IDS_MAX];
+
+    list_ids(members, least, ids);
+    list_ids(members, UNKNOWN, unknown);
+    if (unknown[0]) {
+        doctor_find(look, PEER_TLS_STEP, NULL,
+                    "the rolling change is not complete: replica%s %s with peerTls=%s; first bring "
+                    "back replica%s %s, whose peerTls is unknown",
+                    plural(ids), ids, steps[least], plural(unknown), unknown);
+    } else {
+        doctor_find(look, PEER_TLS_STEP, NULL,
+                    "the next step of the rolling change: set peerTls=%s on replica%s %s and "
+                    "restart it, one replica after the other",
+                    steps[least + 1], plural(ids), ids);
+    }
+}
+
+static void find_plain(struct look *look, const json_t *members)
+{
+    char unknown[IDS_MAX];
+
+    list_ids(members, UNKNOWN, unknown);
+    doctor_find(look, PEERS_PLAIN, NULL,
+                unknown[0] ? "all replicas have peerTls=off, except perhaps replica%s %s, whose "
+                             "peerTls is unknown"
+                           : "all replicas have peerTls=off%s%s",
+                unknown[0] ? plural(unknown) : "", unknown);
+}
+
 void doctor_look_at_peer_tls(struct look *look)
 {
     const json_t *members = jsonr_at(look->ensemble, "members");
     int least = STEPS;
-    int most = -1;
-    char ids[IDS_MAX];
+    int most = UNKNOWN;
 
     JSONR_EACH (member, members) {
         int step = step_of(member);
 
-        if (step < 0) {
-            return;
-        }
-        least = step < least ? step : least;
+        least = step != UNKNOWN && step < least ? step : least;
         most = step > most ? step : most;
     }
     if (json_array_size(members) < 2 || least >= STEPS - 1) {
-        return;
+        return; /* Also if the peerTls of no replica is known. */
     }
-    list_ids(members, least, ids);
     if (most == 0 && is_remote(members)) {
-        doctor_find(look, PEERS_PLAIN, NULL, "all replicas have peerTls=off");
+        find_plain(look, members);
     } else if (most > 0) {
-        doctor_find(look, PEER_TLS_STEP, NULL,
-                    "the next step of the rolling change: set peerTls=%s on replica%s %s and "
-                    "restart it, one replica after the other",
-                    steps[least + 1], strchr(ids, ',') ? "s" : "", ids);
+        find_step(look, members, least);
     }
 }
 

@@ -467,7 +467,11 @@ TEST(each_step_to_tls_is_named)
         {{"dial", "accept", "dial"}, "peerTls=dial", "replica 2 "},
         {{"dial", "dial", "required"}, "peerTls=required", "replicas 1, 2 "},
         {{"required", "required", "required"}, NULL, NULL},
-        {{"required", "", "dial"}, NULL, NULL}, /* First that replica must be seen. */
+        {{"required", "", "required"}, NULL, NULL}, /* It had to have TLS. */
+        {{"", "", ""}, NULL, NULL},
+        /* First the replica must be seen. */
+        {{"required", "", "dial"}, "replica 3 with peerTls=dial; first bring back ", "replica 2,"},
+        {{"", "", "accept"}, "replica 3 with peerTls=accept; first ", "replicas 1, 2, whose"},
     };
 
     char code[32] = "";
@@ -488,9 +492,15 @@ TEST(each_step_to_tls_is_named)
 TEST(plain_connections_to_other_machines_are_named)
 {
     static const char *const off[3] = {"off", "off", "off"};
+    static const char *const down[3] = {"off", "", "off"};
     char code[32] = "";
 
     assert_string_not_equal(found_of(off, "10.0.0.1", code), "");
+    assert_string_equal(code, "peers-plain");
+    assert_string_equal(found_of(off, "10.0.0.1", code), "all replicas have peerTls=off");
+    assert_string_equal(found_of(down, "10.0.0.1", code),
+                        "all replicas have peerTls=off, except perhaps replica 2, whose peerTls is "
+                        "unknown");
     assert_string_equal(code, "peers-plain");
     assert_string_equal(found_of(off, "127.0.0.1", code), "");
     assert_string_equal(found_of(off, "localhost", code), "");
