@@ -296,24 +296,27 @@ static uint32_t unlink_older(struct store *store, zxid_t cut)
     return unremoved;
 }
 
-/* Notes that `bytes` bytes of log, up to `below`, are kept for learners alone; 0: none. `is_lost`:
- * this purge removes log that a learner needs. */
-static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is_lost)
+/* Notes that `bytes` bytes of log, up to `below`, are kept for a reader; 0: none. `is_lost`: this
+ * purge removes log that it needs. */
+static void note_kept(struct store *store, enum store_reader reader, zxid_t below, uint64_t bytes,
+                      bool is_lost)
 {
-    ASSERT((below == 0) == (bytes == 0));
-
-    store->kept_below = below;
+    store->kept_below[reader] = bytes > 0 ? below : 0;
+    if (reader != STORE_LEARNERS) {
+        return; /* The figures are those of learners. */
+    }
     MUTEX_HOLD(&store->wal.index_mutex);
     store->kept_bytes = bytes;
     store->keeps_lost += is_lost ? 1 : 0;
 }
 
-/* Returns where the log is cut: at the oldest snapshot, or further back when a learner needs more
- * and the limit allows it. Notes what is kept for learners alone. The caller holds files_mutex. */
-static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
+/* Returns where the log is cut for one reader: at the oldest snapshot, or further back when the
+ * reader needs more and the limit allows it. Notes what is kept. */
+static zxid_t choose_cut_for(struct store *store, enum store_reader reader, zxid_t cut,
+                             bool may_keep)
 {
-    zxid_t keep = atomic_load(&store->keep);
-    /* If a part of the log after `keep` is gone, the learner cannot use the rest. */
+    zxid_t keep = atomic_load(&store->keep[reader]);
+    /* If a part of the log after `keep` is gone, the reader cannot use the rest. */
     bool is_there = keep == 0 || keep >= store->wal.live.base;
     uint64_t bytes = is_there && keep < cut ? wal_purge_bytes(&store->wal, keep, cut) : 0;
     bool keeps = bytes > 0 && may_keep && bytes <= store->options.keep_bytes_max;
@@ -321,8 +324,20 @@ static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
     if (bytes > 0 && !keeps) {
         PROBE("storage.kept_log_lost");
     }
-    note_kept(store, keeps ? cut : 0, keeps ? bytes : 0, bytes > 0 && !keeps);
+    note_kept(store, reader, cut, keeps ? bytes : 0, bytes > 0 && !keeps);
     return keeps ? keep : cut;
+}
+
+/* Returns where the log is cut. What one reader needs does not depend on what others need, and both
+ * are ranges up to `cut`: so no more than the limit is kept. The caller holds files_mutex. */
+static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
+{
+    zxid_t lowest = cut;
+
+    for (size_t i = 0; i < STORE_READERS; i++) {
+        lowest = min_u64(lowest, choose_cut_for(store, (enum store_reader)i, cut, may_keep));
+    }
+    return lowest;
 }
 
 /* Removes snapshots and log before `cut`. The caller holds files_mutex. */
@@ -350,8 +365,10 @@ enum err snaps_purge(struct store *store, bool may_keep)
     zxid_t cut = 0;
     enum err err = ERR_OK;
 
-    ASSERT(may_keep || store->kept_below != 0);
-    note_kept(store, 0, 0, false);
+    ASSERT(may_keep || snaps_keeps(store));
+    for (size_t i = 0; i < STORE_READERS; i++) {
+        note_kept(store, (enum store_reader)i, 0, 0, false);
+    }
     if (!choose_cut(store, &history, &cut)) {
         return ERR_OK;
     }
@@ -362,7 +379,23 @@ enum err snaps_purge(struct store *store, bool may_keep)
     return err;
 }
 
+bool snaps_keeps(const struct store *store)
+{
+    bool keeps = false;
+
+    for (size_t i = 0; i < STORE_READERS; i++) {
+        keeps = keeps || store->kept_below[i] != 0;
+    }
+    return keeps;
+}
+
 bool snaps_keeps_too_much(const struct store *store)
 {
-    return store->kept_below != 0 && atomic_load(&store->keep) >= store->kept_below;
+    bool too_much = false;
+
+    for (size_t i = 0; i < STORE_READERS; i++) {
+        too_much = too_much || (store->kept_below[i] != 0 &&
+                                atomic_load(&store->keep[i]) >= store->kept_below[i]);
+    }
+    return too_much;
 }

@@ -26,7 +26,9 @@ enum err store_open(const struct store_options *options, bool read_only, struct 
     *ret_report = (struct store_report){.verdict = STORE_EMPTY};
     store->options = *options;
     store->is_read_only = read_only;
-    atomic_init(&store->keep, STORE_KEEP_NONE);
+    for (size_t i = 0; i < STORE_READERS; i++) {
+        atomic_init(&store->keep[i], STORE_KEEP_NONE);
+    }
     wal_init(&store->wal, &store->options, &store->identity);
     if (!read_only) {
         err = options->vfs.ops->lock(options->vfs.ctx);
@@ -204,9 +206,9 @@ enum err store_run_one(struct store *store, struct store_op *op)
     return store_run(store, &op, 1, &done);
 }
 
-void store_keep(struct store *store, zxid_t zxid)
+void store_keep(struct store *store, enum store_reader reader, zxid_t zxid)
 {
-    atomic_store(&store->keep, zxid);
+    atomic_store(&store->keep[reader], zxid);
 }
 
 static enum err next_ensure(struct store *store)
@@ -225,7 +227,7 @@ enum err store_preallocate(struct store *store)
 {
     enum err err = next_ensure(store);
 
-    if (err == ERR_NO_SPACE && store->kept_below != 0) {
+    if (err == ERR_NO_SPACE && snaps_keeps(store)) {
         PROBE("storage.full_disk_takes_kept_log");
         err = snaps_purge(store, false);
         return err == ERR_OK ? next_ensure(store) : err;

@@ -79,7 +79,14 @@ struct store_options {
     uint64_t keep_bytes_max;   /* Bytes of log that store_keep may add to what snapshots need. */
 };
 
-/* For store_keep: no log is kept for learners. */
+/* A part of the replica that may need log that no snapshot needs. */
+enum store_reader {
+    STORE_LEARNERS,
+    STORE_AUDIT,
+    STORE_READERS
+};
+
+/* For store_keep: the reader needs no log. */
 #define STORE_KEEP_NONE UINT64_MAX
 
 struct store;
@@ -157,11 +164,12 @@ struct store_op {
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 enum err store_run_one(struct store *store, struct store_op *op);
 
-/* Makes purges keep the log after `zxid` (0: all of the log), which a learner needs, even if no
- * snapshot here needs it. Valid until the next call. `keep_bytes_max` and a full disk override the
- * call: the log is purged all the same, and `keeps_lost` counts the purge. Any thread; a purge that
- * already runs may not see the call. */
-void store_keep(struct store *store, zxid_t zxid);
+/* Makes purges keep the log after `zxid` (0: all of the log), which `reader` needs, even if no
+ * snapshot here needs it. Valid until the next call for this reader; each reader is judged alone.
+ * `keep_bytes_max` and a full disk override the call: the log is purged all the same, and for
+ * learners `keeps_lost` counts the purge. Any thread; a purge that already runs may not see the
+ * call. */
+void store_keep(struct store *store, enum store_reader reader, zxid_t zxid);
 
 /* Zero-fills the next segment if it does not exist; the worker thread calls this after each
  * rotation. When there is no space, log that is kept for learners is purged and the attempt

@@ -60,11 +60,11 @@ struct store {
     struct wal wal;
     struct snap_set snaps;
     struct snap_recv recv;
-    struct store_snap_writer *writer; /* The snapshot being written; worker thread. */
-    _Atomic zxid_t keep;              /* Learners need the log after this zxid. */
-    /* The last purge kept log for learners alone; without them it would have removed the log up to
-     * this zxid. 0: it kept nothing for learners. Worker thread. */
-    zxid_t kept_below;
+    struct store_snap_writer *writer;   /* The snapshot being written; worker thread. */
+    _Atomic zxid_t keep[STORE_READERS]; /* Each reader needs the log after this zxid. */
+    /* The last purge kept log for this reader; without any reader it would have removed the log up
+     * to this zxid. 0: it kept nothing for this one. Worker thread. */
+    zxid_t kept_below[STORE_READERS];
 
     /* Guarded by wal.index_mutex. */
     uint32_t snap_count;
@@ -166,5 +166,8 @@ enum err snaps_purge(struct store *store, bool may_keep);
 
 /* Whether the last purge has kept log that no learner needs any more. Worker thread. */
 bool snaps_keeps_too_much(const struct store *store);
+
+/* Whether the last purge has kept log for a reader. */
+bool snaps_keeps(const struct store *store);
 
 #endif

@@ -135,7 +135,8 @@ static const struct config_row rows[] = {
            "size of a log file, multiple of 4096"),
     NUMBER("maxRefillLogBytes", U64, storage.refill_log_bytes_max, "4294967296", 0,
            UINT64_C(1) << 44,
-           "bytes of log kept for learners that are being refilled, beyond the normal retention"),
+           "bytes of log kept for learners that are being refilled, or for an audit log that is "
+           "behind, beyond the normal retention"),
     NUMBER("maxRefillBytesPerSecond", U64, zab.refill_rate, "33554432", 0, UINT64_C(1) << 40,
            "bytes of snapshots that a leader sends to learners in a second; 0: no limit"),
     LIMIT("maxConnections", U32, clients.connections_max, "10000", 1, 1000000,

@@ -183,12 +183,13 @@ static void log_role(struct core *core)
     }
 }
 
-/* Returns the zxid after which learners or the audit log still need the log. */
-static zxid_t keep_after(struct server *server)
+/* Tells the store which log learners and the audit log still need. */
+static void keep_log(struct server *server)
 {
-    zxid_t keep = zab_keep(replica_zab(server->core.replica));
-
-    return server->audit ? min_u64(keep, audit_keep(server->audit)) : keep;
+    store_keep(server->store, STORE_LEARNERS, zab_keep(replica_zab(server->core.replica)));
+    if (server->audit) {
+        store_keep(server->store, STORE_AUDIT, audit_keep(server->audit));
+    }
 }
 
 static void run_effects(struct server *server)
@@ -197,7 +198,7 @@ static void run_effects(struct server *server)
 
     /* The order matters: when an effect below opens a snapshot for a learner, the log after that
      * snapshot is already kept. */
-    store_keep(server->store, keep_after(server));
+    keep_log(server);
     for (size_t i = 0; i < core->effects.zab.count; i++) {
         run_effect(server, &core->effects.zab.items[i]);
     }

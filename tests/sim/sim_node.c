@@ -182,7 +182,7 @@ void sim_node_effects(struct sim *sim, struct sim_node *node)
 {
     struct zab_effects *effects = &node->effects.zab;
 
-    store_keep(node->store, zab_keep(replica_zab(node->replica)));
+    store_keep(node->store, STORE_LEARNERS, zab_keep(replica_zab(node->replica)));
     sim_check_step(sim, node);
     for (size_t i = 0; i < effects->count; i++) {
         if (dies_here(sim, node, &effects->items[i])) {

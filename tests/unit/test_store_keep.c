@@ -56,7 +56,7 @@ TEST(purges_keep_the_log_that_a_learner_needs, skit, no_set_up, skit_release)
 
     zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
 
-    store_keep(skit->store, needed);
+    store_keep(skit->store, STORE_LEARNERS, needed);
     rounds(skit, ROUNDS);
     assert_true(can_read(skit, needed));
     assert_true(figures_of(skit).log_base <= needed);
@@ -72,7 +72,7 @@ TEST(no_more_log_is_kept_than_the_bound_allows, skit, no_set_up, skit_release)
 
     zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
 
-    store_keep(skit->store, needed);
+    store_keep(skit->store, STORE_LEARNERS, needed);
     rounds(skit, ROUNDS);
     assert_false(can_read(skit, needed));
     assert_int_equal(figures_of(skit).kept_bytes, 0);
@@ -86,7 +86,7 @@ TEST(a_full_disk_drops_the_kept_log, skit, no_set_up, skit_release)
 
     zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
 
-    store_keep(skit->store, needed);
+    store_keep(skit->store, STORE_LEARNERS, needed);
     rounds(skit, ROUNDS);
 
     uint64_t kept = figures_of(skit).kept_bytes;
@@ -110,10 +110,10 @@ TEST(log_that_no_learner_needs_is_purged, skit, no_set_up, skit_release)
 {
     ready(skit, KEEP_BYTES);
     rounds(skit, 1);
-    store_keep(skit->store, skit_zxid(&skit->log, skit->log.count - 5));
+    store_keep(skit->store, STORE_LEARNERS, skit_zxid(&skit->log, skit->log.count - 5));
     rounds(skit, ROUNDS);
     assert_true(figures_of(skit).kept_bytes > 0);
-    store_keep(skit->store, STORE_KEEP_NONE);
+    store_keep(skit->store, STORE_LEARNERS, STORE_KEEP_NONE);
     assert_int_equal(store_preallocate(skit->store), ERR_OK);
     assert_int_equal(figures_of(skit).kept_bytes, 0);
     assert_int_equal(figures_of(skit).keeps_lost, 0);
@@ -124,7 +124,7 @@ TEST(an_opening_finds_kept_log_sound, skit, no_set_up, skit_release)
 {
     ready(skit, KEEP_BYTES);
     rounds(skit, 1);
-    store_keep(skit->store, 0);
+    store_keep(skit->store, STORE_LEARNERS, 0);
     rounds(skit, ROUNDS);
     skit_close(skit, false);
     assert_int_equal(skit_open(skit), ERR_OK);
@@ -132,4 +132,57 @@ TEST(an_opening_finds_kept_log_sound, skit, no_set_up, skit_release)
     assert_true(skit_check_log(skit) > 0);
     rounds(skit, 1);
     assert_int_equal(figures_of(skit).kept_bytes, 0);
+}
+
+/* ---- Several readers. ---- */
+
+/* An audit log whose part of the log was purged before, or is too far behind, takes nothing away
+ * from a learner. */
+TEST(each_reader_is_judged_alone, skit, no_set_up, skit_release)
+{
+    ready(skit, 3 * KIT_SEGMENT);
+    rounds(skit, 2);
+    zxid_t gone = skit_zxid(&skit->log, 5);
+    zxid_t behind = skit_zxid(&skit->log, skit->log.count - 5);
+
+    assert_true(figures_of(skit).log_base > gone);
+    for (int i = 0; i < 2; i++) {
+        store_keep(skit->store, STORE_AUDIT, i == 0 ? gone : behind);
+        store_keep(skit->store, STORE_LEARNERS, STORE_KEEP_NONE);
+        rounds(skit, 1);
+        zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
+
+        store_keep(skit->store, STORE_LEARNERS, needed);
+        rounds(skit, 2); /* Two rounds fit the limit, three do not. */
+        assert_true(can_read(skit, needed));
+        assert_true(figures_of(skit).kept_bytes > 0);
+        assert_int_equal(figures_of(skit).keeps_lost, 0);
+        behind = skit_zxid(&skit->log, skit->log.count - 5);
+        store_keep(skit->store, STORE_LEARNERS, STORE_KEEP_NONE);
+        assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    }
+    assert_int_equal(figures_of(skit).keeps_lost, 0); /* Those of learners. */
+}
+
+TEST(an_audit_log_keeps_what_learners_do_not_need, skit, no_set_up, skit_release)
+{
+    ready(skit, KEEP_BYTES);
+    rounds(skit, 1);
+    zxid_t needed = skit_zxid(&skit->log, skit->log.count - 5);
+
+    store_keep(skit->store, STORE_AUDIT, needed);
+    rounds(skit, 1);
+    store_keep(skit->store, STORE_LEARNERS, skit_zxid(&skit->log, skit->log.count - 5));
+    rounds(skit, 1);
+    assert_true(can_read(skit, needed));
+    uint64_t kept = figures_of(skit).kept_bytes;
+
+    assert_true(kept > 0);
+    store_keep(skit->store, STORE_LEARNERS, STORE_KEEP_NONE);
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_true(can_read(skit, needed));
+    assert_int_equal(figures_of(skit).kept_bytes, 0);
+    store_keep(skit->store, STORE_AUDIT, skit_zxid(&skit->log, skit->log.count - 1));
+    assert_int_equal(store_preallocate(skit->store), ERR_OK);
+    assert_false(can_read(skit, needed));
 }
