@@ -440,6 +440,8 @@ bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *cr
                                 .ca_expires_ms = INT64_MAX,
                                 .crl_expires_ms = INT64_MAX};
     ASSERT(trust->store && trust->names);
+    /* An intermediate CA may be trusted alone, without its root. */
+    ASSERT(X509_STORE_set_flags(trust->store, X509_V_FLAG_PARTIAL_CHAIN) == 1);
     buf_init(&cas, FILE_BYTES_MAX);
     buf_init(&crls, FILE_BYTES_MAX);
     done = read_file(&ca, &cas, ret_fault) && parse_cas(trust, &ca, &cas, ret_fault);

@@ -390,7 +390,7 @@ static X509 *make_cert(const struct issue_request *request, X509 *ca, EVP_PKEY *
         put_text(cert, issuer, NID_ext_key_usage, uses[request->kind].purposes);
     }
     put_text(cert, issuer, NID_subject_key_identifier, "hash");
-    if (ca) {
+    if (ca && X509_get_ext_by_NID(ca, NID_subject_key_identifier, -1) >= 0) {
         put_text(cert, issuer, NID_authority_key_identifier, "keyid:always");
     }
     put_names(cert, request);

@@ -60,7 +60,8 @@ static const struct config_row rows[] = {
     TEXT("tlsKeyFile", clients.tls.key_files, "", 0,
          "private key of the certificate; as many files as tlsCertFile, in the same order"),
     TEXT("clientCaFile", clients.tls.ca_file, "", 0,
-         "certificates of the CAs that sign the certificates of clients"),
+         "certificates of the CAs that sign the certificates of clients; an intermediate CA may be "
+         "trusted without its root"),
     TEXT("clientCrlFile", clients.tls.crl_file, "", 0,
          "revocation lists for the certificates of clients"),
     CHOICE("clientCertificates", clients.tls.clients, "off", certificate_names,

@@ -80,6 +80,23 @@ TEST(one_port_serves_both_kinds)
     assert_true(ensemble_metric(&ensemble, 0, "zabra_tls_certificate_expires_seconds") > 86400);
 }
 
+/* A session that a certificate has opened is shown to it, and to no other client of the address. */
+TEST(a_certificate_owns_its_sessions)
+{
+    const char *bob = "--cert $C/bob.pem --key $C/bob.key";
+    const char *list = "\"https://$ZABRA_ENDPOINTS/sessions/v1?consistency=linearizable\"";
+
+    shell_expect(CURL "-X POST \"https://$ZABRA_ENDPOINTS/sessions/v1?expire=60\"", 0, "\"id\"");
+    assert_int_equal(shell(CURL "%s -X POST \"https://$ZABRA_ENDPOINTS/sessions/v1?expire=60\" | "
+                                "sed -n 's/.*\"session\":\"\\([^\"]*\\)\".*/\\1/p' > $D/owned; "
+                                "test -s $D/owned",
+                           bob),
+                     0);
+    assert_int_equal(shell(CURL "%s %s | grep -q \"$(cat $D/owned)\"", bob, list), 0);
+    assert_int_equal(shell(CURL "%s | grep -q '\"session\"'", list), 0);
+    assert_int_equal(shell(CURL "%s | grep -q \"$(cat $D/owned)\"", list), 1);
+}
+
 TEST(a_large_value_passes_both_ways)
 {
     shell_expect("head -c 1000000 /dev/urandom > $D/large && " CURL

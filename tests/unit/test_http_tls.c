@@ -32,6 +32,12 @@ static void narrow(struct config_clients *limits)
     limits->connections_per_address_max = 1;
 }
 
+static void full(struct config_clients *limits)
+{
+    optional(limits);
+    limits->connections_max = 1;
+}
+
 static void one_seat(struct config_clients *limits)
 {
     narrow(limits);
@@ -56,6 +62,27 @@ static void set_up_strict(void)
 static void set_up_narrow(void)
 {
     front_start_with(narrow);
+}
+
+static void set_up_full(void)
+{
+    front_start_with(full);
+}
+
+/* As a front end of WebSockets that has all it may have. */
+static bool take_none(void *ctx UNUSED, int fd UNUSED, size_t head_len UNUSED,
+                      const char *key UNUSED, const struct op_principal *client UNUSED,
+                      void *seat UNUSED)
+{
+    return false;
+}
+
+static void set_up_no_sockets(void)
+{
+    gate = kit_gate_new();
+    optional(&gate->limits);
+    assert_int_equal(http_start(gate, &(struct http_upgrade){.take = take_none}, &http), ERR_OK);
+    port = kit_port(http);
 }
 
 static void set_up_one_seat(void)
@@ -224,6 +251,34 @@ TEST(a_connection_over_the_limit_gets_429_inside, set_up_narrow, sealed_teardown
     assert_non_null(strstr(sealed_hear_all(&second), "HTTP/1.1 200 "));
     sealed_close(&second);
     sealed_close(&first);
+}
+
+TEST(a_connection_over_all_limits_gets_503_inside, set_up_full, sealed_teardown)
+{
+    struct sealed first;
+    struct sealed second;
+
+    sealed_open(&first);
+    sealed_open(&second);
+    sealed_say(&second, "GET /znodes/v1/ HTTP/1.1\r\n" HOST "\r\n");
+    assert_non_null(strstr(sealed_hear_all(&second), "HTTP/1.1 503 "));
+    assert_non_null(strstr(buf_cstr(&second.got), "maxConnections"));
+    sealed_close(&second);
+    sealed_close(&first);
+}
+
+TEST(a_socket_over_the_limit_gets_503_inside, set_up_no_sockets, sealed_teardown)
+{
+    struct sealed sealed;
+
+    sealed_open(&sealed);
+    sealed_say(&sealed,
+               "GET /ws/v1 HTTP/1.1\r\n" HOST "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+               "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: zabra.v1.json\r\n"
+               "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n");
+    assert_non_null(strstr(sealed_hear_all(&sealed), "HTTP/1.1 503 "));
+    assert_non_null(strstr(buf_cstr(&sealed.got), "maxWebSockets"));
+    sealed_close(&sealed);
 }
 
 /* The reason is the limit, and not that the client has closed. */

@@ -172,6 +172,43 @@ static inline struct slice tls_kit_hear(struct tls_kit *kit)
     return buf_slice(&kit->got);
 }
 
+/* A client's certificate, with each kind of name that may be its identity. */
+static inline void tls_kit_add_client(struct tls_kit *kit, const char *name,
+                                      enum cert_kit_life life)
+{
+    const struct cert_kit_spec spec = {.kind = ISSUE_CLIENT,
+                                       .common = name,
+                                       .names = "bob.example,bob@example.com",
+                                       .uri = "zabra://clients/bob",
+                                       .life = life};
+
+    cert_kit_add(&kit->certs, name, &spec);
+}
+
+/* As tls_kit_open; certificates of clients are asked for, and "bob" has one. */
+static inline void tls_kit_ask(struct tls_kit *kit)
+{
+    tls_kit_open(kit);
+    kit->setup.clients = TLS_CLIENTS_ASK;
+    tls_kit_add_client(kit, "bob", CERT_KIT_VALID);
+}
+
+/* The handshake fails for this reason, and the client learns of it by an alert. */
+static inline void tls_kit_refuses(struct tls_kit *kit, const struct tls_peer_setup *setup,
+                                   enum tls_failure failure)
+{
+    tls_kit_dial(kit, setup);
+    if (tls_kit_shake(kit)) {
+        fail_msg("the handshake has succeeded");
+    }
+    if (kit->failure != failure) {
+        fail_msg("not %s, but %s (%s)", tls_failure_label(failure), tls_failure_label(kit->failure),
+                 kit->detail);
+    }
+    assert_int_equal(tls_peer_shake(&kit->peer), -1);
+    tls_kit_hang_up(kit);
+}
+
 /* Bytes that show where each of them belongs. */
 static inline uint8_t *tls_kit_pattern(size_t len)
 {
