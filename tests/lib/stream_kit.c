@@ -77,6 +77,20 @@ void kit_stream_read_head(struct kit_stream *stream)
     stream->lines = strstr(stream->head, "text/event-stream") == NULL;
 }
 
+/* Sends a head and a body. */
+static void begin(struct kit_stream *stream, int fd, const char *head, int len, const char *body)
+{
+    ssize_t body_len = (ssize_t)strlen(body);
+
+    *stream = (struct kit_stream){.fd = fd};
+    buf_init(&stream->raw, STREAM_KIT_TEXT_MAX);
+    buf_init(&stream->text, STREAM_KIT_TEXT_MAX);
+    buf_init(&stream->frame, STREAM_KIT_TEXT_MAX);
+    assert_true(len > 0 && len < STREAM_KIT_HEAD_MAX);
+    assert_int_equal(send(fd, head, (size_t)len, MSG_NOSIGNAL), len);
+    assert_int_equal(send(fd, body, (size_t)body_len, MSG_NOSIGNAL), body_len);
+}
+
 void kit_stream_send(struct kit_stream *stream, int fd, uint16_t port, const char *target,
                      const char *headers)
 {
@@ -84,12 +98,19 @@ void kit_stream_send(struct kit_stream *stream, int fd, uint16_t port, const cha
     int len = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost:%u\r\n%s\r\n",
                        target, port, headers);
 
-    *stream = (struct kit_stream){.fd = fd};
-    buf_init(&stream->raw, STREAM_KIT_TEXT_MAX);
-    buf_init(&stream->text, STREAM_KIT_TEXT_MAX);
-    buf_init(&stream->frame, STREAM_KIT_TEXT_MAX);
-    assert_true(len > 0 && (size_t)len < sizeof(text));
-    assert_int_equal(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
+    begin(stream, fd, text, len, "");
+}
+
+void kit_stream_post(struct kit_stream *stream, int fd, uint16_t port, const char *target,
+                     const char *json)
+{
+    char text[STREAM_KIT_HEAD_MAX];
+    int len = snprintf(text, sizeof(text),
+                       "POST %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n"
+                       "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+                       target, port, strlen(json));
+
+    begin(stream, fd, text, len, json);
 }
 
 void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char *target,

@@ -45,6 +45,10 @@ void kit_stream_send(struct kit_stream *stream, int fd, uint16_t port, const cha
                      const char *headers);
 void kit_stream_read_head(struct kit_stream *stream);
 
+/* Like kit_stream_send, but posts JSON; the answer ends with the connection. */
+void kit_stream_post(struct kit_stream *stream, int fd, uint16_t port, const char *target,
+                     const char *json);
+
 /* True when the server has sent something that was not read yet. */
 bool kit_stream_has_more(const struct kit_stream *stream);
 void kit_stream_close(struct kit_stream *stream);
