@@ -3,9 +3,8 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/crypto.h"
+#include "base/os_read.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -13,8 +12,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     FILE_BYTES_MAX = 4 << 20,
@@ -39,52 +36,11 @@ static bool fail(struct tls_fault *fault, const char *format, ...)
 
 /* ---- Files ---- */
 
-/* What a file is for: the configuration key that names it, and its path. */
-struct source {
-    const char *key;
-    const char *path;
-    bool secret; /* Other users must not read it. */
-};
-
-static bool read_all(const struct source *source, int fd, struct buf *out, struct tls_fault *fault)
+/* Reads the file. The caller calls os_read_release. */
+static bool read_file(const struct os_source *source, struct buf *ret_bytes,
+                      struct tls_fault *fault)
 {
-    struct stat about;
-    ssize_t got = 1;
-
-    if (fstat(fd, &about) || !S_ISREG(about.st_mode)) {
-        return fail(fault, "%s: %s is not a regular file; check the path", source->key,
-                    source->path);
-    }
-    if (source->secret && (about.st_mode & (S_IROTH | S_IWOTH))) {
-        return fail(fault, "%s: other users may read or write %s; run chmod 600 on it", source->key,
-                    source->path);
-    }
-    while (got > 0) {
-        uint8_t *to = buf_reserve(out, 4096);
-
-        if (!to) {
-            return fail(fault, "%s: %s has more than %d bytes; check the path", source->key,
-                        source->path, FILE_BYTES_MAX);
-        }
-        got = read(fd, to, 4096);
-        out->len += got > 0 ? (size_t)got : 0;
-    }
-    return got == 0 || fail(fault, "%s: %s cannot be read: %s", source->key, source->path,
-                            strerrordesc_np(errno));
-}
-
-static bool read_file(const struct source *source, struct buf *out, struct tls_fault *fault)
-{
-    int fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool done = false;
-
-    if (fd < 0) {
-        return fail(fault, "%s: %s cannot be read: %s; check path and permission", source->key,
-                    source->path, strerrordesc_np(errno));
-    }
-    done = read_all(source, fd, out, fault);
-    close(fd);
-    return done;
+    return os_read(source, ret_bytes, fault->text, sizeof(fault->text));
 }
 
 /* No file may ask for a password at the terminal. */
@@ -101,15 +57,6 @@ static BIO *bio_over(const struct buf *bytes)
     return bio;
 }
 
-/* Frees a secret with its bytes. */
-static void wipe(struct buf *bytes)
-{
-    if (bytes->data) {
-        explicit_bzero(bytes->data, bytes->cap);
-    }
-    buf_release(bytes);
-}
-
 /* ---- A chain ---- */
 
 /* Whether all of a PEM file was read: the last error says that no further block begins. */
@@ -122,7 +69,7 @@ static bool at_end(void)
     return end;
 }
 
-static bool parse_chain(struct tls_chain *chain, const struct source *source,
+static bool parse_chain(struct tls_chain *chain, const struct os_source *source,
                         const struct buf *bytes, struct tls_fault *fault)
 {
     BIO *bio = bio_over(bytes);
@@ -166,7 +113,7 @@ static const char *date_text(const ASN1_TIME *date, char text[DATE_MAX])
     return text;
 }
 
-static bool check_dates(const X509 *certificate, const struct source *source, const char *what,
+static bool check_dates(const X509 *certificate, const struct os_source *source, const char *what,
                         struct tls_fault *fault)
 {
     const ASN1_TIME *from = X509_get0_notBefore(certificate);
@@ -199,7 +146,7 @@ static void note_end(const ASN1_TIME *date, int64_t *expires_ms)
     ASN1_TIME_free(epoch);
 }
 
-static bool check_issuers(struct tls_chain *chain, const struct source *source,
+static bool check_issuers(struct tls_chain *chain, const struct os_source *source,
                           struct tls_fault *fault)
 {
     X509 *before = chain->leaf;
@@ -224,13 +171,13 @@ static bool check_issuers(struct tls_chain *chain, const struct source *source,
 
 static bool load_leaf(struct tls_chain *chain, const char *path, struct tls_fault *fault)
 {
-    const struct source source = {.key = "tlsCertFile", .path = path};
+    const struct os_source source = {
+        .key = "tlsCertFile", .path = path, .bytes_max = FILE_BYTES_MAX};
     struct buf bytes;
     bool done = false;
 
-    buf_init(&bytes, FILE_BYTES_MAX);
     done = read_file(&source, &bytes, fault) && parse_chain(chain, &source, &bytes, fault);
-    buf_release(&bytes);
+    os_read_release(&bytes);
     if (!done || !check_dates(chain->leaf, &source, "the certificate", fault)) {
         return false;
     }
@@ -248,11 +195,11 @@ static bool load_leaf(struct tls_chain *chain, const char *path, struct tls_faul
 static bool load_key(struct tls_chain *chain, const char *cert_path, const char *path,
                      struct tls_fault *fault)
 {
-    const struct source source = {.key = "tlsKeyFile", .path = path, .secret = true};
+    const struct os_source source = {
+        .key = "tlsKeyFile", .path = path, .bytes_max = FILE_BYTES_MAX, .secret = true};
     struct buf bytes;
     bool done = false;
 
-    buf_init(&bytes, FILE_BYTES_MAX);
     done = read_file(&source, &bytes, fault);
     if (done) {
         BIO *bio = bio_over(&bytes);
@@ -260,7 +207,7 @@ static bool load_key(struct tls_chain *chain, const char *cert_path, const char 
         chain->key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
         BIO_free(bio);
     }
-    wipe(&bytes);
+    os_read_release(&bytes);
     if (!done) {
         return false;
     }
@@ -303,7 +250,7 @@ void tls_chain_release(struct tls_chain *chain)
 
 /* ---- Authorities ---- */
 
-static bool add_ca(struct tls_trust *trust, X509 *ca, const struct source *source,
+static bool add_ca(struct tls_trust *trust, X509 *ca, const struct os_source *source,
                    struct tls_fault *fault)
 {
     X509_NAME *name = X509_NAME_dup(X509_get_subject_name(ca));
@@ -320,8 +267,8 @@ static bool add_ca(struct tls_trust *trust, X509 *ca, const struct source *sourc
     return check_dates(ca, source, "a CA certificate", fault);
 }
 
-static bool parse_cas(struct tls_trust *trust, const struct source *source, const struct buf *bytes,
-                      struct tls_fault *fault)
+static bool parse_cas(struct tls_trust *trust, const struct os_source *source,
+                      const struct buf *bytes, struct tls_fault *fault)
 {
     BIO *bio = bio_over(bytes);
     X509 *ca = NULL;
@@ -344,7 +291,7 @@ static bool parse_cas(struct tls_trust *trust, const struct source *source, cons
 }
 
 /* A list that has expired would make all clients' certificates fail. */
-static bool add_crl(struct tls_trust *trust, X509_CRL *crl, const struct source *source,
+static bool add_crl(struct tls_trust *trust, X509_CRL *crl, const struct os_source *source,
                     struct tls_fault *fault)
 {
     const ASN1_TIME *until = X509_CRL_get0_nextUpdate(crl);
@@ -381,7 +328,8 @@ static bool is_complete(const struct tls_trust *trust, STACK_OF(X509_CRL) * list
 
 /* Reads all lists into the store and `lists`. */
 static bool read_crls(struct tls_trust *trust, STACK_OF(X509_CRL) * lists,
-                      const struct source *source, const struct buf *bytes, struct tls_fault *fault)
+                      const struct os_source *source, const struct buf *bytes,
+                      struct tls_fault *fault)
 {
     BIO *bio = bio_over(bytes);
     X509_CRL *crl = NULL;
@@ -396,7 +344,7 @@ static bool read_crls(struct tls_trust *trust, STACK_OF(X509_CRL) * lists,
     return good;
 }
 
-static bool parse_crls(struct tls_trust *trust, const struct source *source,
+static bool parse_crls(struct tls_trust *trust, const struct os_source *source,
                        const struct buf *bytes, struct tls_fault *fault)
 {
     STACK_OF(X509_CRL) *lists = sk_X509_CRL_new_null();
@@ -429,8 +377,10 @@ static void digest_files(struct tls_trust *trust, const struct buf *cas, const s
 bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *crl_path,
                     struct tls_fault *ret_fault)
 {
-    const struct source ca = {.key = "clientCaFile", .path = ca_path};
-    const struct source crl = {.key = "clientCrlFile", .path = crl_path};
+    const struct os_source ca = {
+        .key = "clientCaFile", .path = ca_path, .bytes_max = FILE_BYTES_MAX};
+    const struct os_source crl = {
+        .key = "clientCrlFile", .path = crl_path, .bytes_max = FILE_BYTES_MAX};
     struct buf cas;
     struct buf crls;
     bool done = false;
@@ -442,15 +392,14 @@ bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *cr
     ASSERT(trust->store && trust->names);
     /* An intermediate CA may be trusted alone, without its root. */
     ASSERT(X509_STORE_set_flags(trust->store, X509_V_FLAG_PARTIAL_CHAIN) == 1);
-    buf_init(&cas, FILE_BYTES_MAX);
-    buf_init(&crls, FILE_BYTES_MAX);
+    buf_init(&crls, 0); /* There may be none. */
     done = read_file(&ca, &cas, ret_fault) && parse_cas(trust, &ca, &cas, ret_fault);
     if (done && crl_path[0]) {
         done = read_file(&crl, &crls, ret_fault) && parse_crls(trust, &crl, &crls, ret_fault);
     }
     digest_files(trust, &cas, &crls);
-    buf_release(&cas);
-    buf_release(&crls);
+    os_read_release(&cas);
+    os_read_release(&crls);
     if (!done) {
         tls_trust_release(trust);
     }

@@ -1,16 +1,12 @@
 /* What protects the connections between replicas: the file with the secrets, peerTls, certificates.
  */
+#include "base/os_read.h"
 #include "server/config/config_int.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
-    /* Both secrets, with line ends of up to two bytes, and a byte that shows that there is more. */
-    FILE_BYTES_MAX = CONFIG_SECRETS_MAX * (CONFIG_SECRET_MAX + 2) + 1
+    FILE_BYTES_MAX = CONFIG_SECRETS_MAX * (CONFIG_SECRET_MAX + 2) /* With line ends. */
 };
 
 #define MAKE_SECRET "make one with: head -c 32 /dev/urandom | base64 > FILE && chmod 600 FILE"
@@ -69,54 +65,19 @@ static enum err add_lines(const char *path, struct slice bytes, struct config_se
     return err;
 }
 
-static enum err read_file(const char *path, int fd, struct config_secrets *secrets,
-                          char error[CONFIG_ERROR_MAX])
-{
-    uint8_t bytes[FILE_BYTES_MAX];
-    ssize_t got = read(fd, bytes, sizeof(bytes));
-    char text[200];
-    enum err err = ERR_OK;
-
-    if (got < 0) {
-        (void)snprintf(text, sizeof(text), "cannot be read: %s", strerrordesc_np(errno));
-        return fail(error, path, text);
-    }
-    if (got == FILE_BYTES_MAX) {
-        (void)snprintf(text, sizeof(text), "must hold %d to %d bytes in each of two lines",
-                       CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
-        err = fail(error, path, text);
-    } else {
-        err = add_lines(path, slice_make(bytes, (size_t)got), secrets, error);
-    }
-    explicit_bzero(bytes, sizeof(bytes));
-    return err;
-}
-
 enum err config_read_secrets(const char *path, struct config_secrets *ret_secrets,
                              char error[CONFIG_ERROR_MAX])
 {
-    struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum err err = ERR_OK;
-    char text[200];
+    const struct os_source source = {
+        .key = "peerSecretFile", .path = path, .bytes_max = FILE_BYTES_MAX, .secret = true};
+    struct buf bytes;
+    enum err err = ERR_CONFIG;
 
     ret_secrets->count = 0;
-    if (fd < 0) {
-        (void)snprintf(text, sizeof(text), "cannot be read: %s; check path and permission",
-                       strerrordesc_np(errno));
-        return fail(error, path, text);
+    if (os_read(&source, &bytes, error, CONFIG_ERROR_MAX)) {
+        err = add_lines(path, buf_slice(&bytes), ret_secrets, error);
     }
-    if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
-        err = fail(error, path, "is not a regular file; check the path");
-    } else if (stat.st_mode & (S_IROTH | S_IWOTH)) {
-        (void)snprintf(error, CONFIG_ERROR_MAX,
-                       "peerSecretFile: other users may read or write %.256s; run chmod 600 on it",
-                       path);
-        err = ERR_CONFIG;
-    } else {
-        err = read_file(path, fd, ret_secrets, error);
-    }
-    close(fd);
+    os_read_release(&bytes);
     return err;
 }
 

@@ -2,17 +2,14 @@
  * replica. */
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/os_read.h"
 #include "zab/tcp/keys_int.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     FILE_BYTES_MAX = 256 << 10,
@@ -35,62 +32,20 @@ static enum err fail(char error[KEYS_ERROR_MAX], const struct pem *pem, const ch
     return ERR_CONFIG;
 }
 
-static enum err fail_errno(char error[KEYS_ERROR_MAX], const struct pem *pem)
-{
-    char text[128];
-
-    (void)snprintf(text, sizeof(text), "cannot be read: %s; check path and permission",
-                   strerrordesc_np(errno));
-    return fail(error, pem, text);
-}
-
-static enum err read_bytes(struct pem *pem, int fd, char error[KEYS_ERROR_MAX])
-{
-    struct buf bytes;
-
-    buf_init(&bytes, FILE_BYTES_MAX + 1);
-
-    uint8_t *to = buf_reserve(&bytes, FILE_BYTES_MAX + 1);
-    ssize_t got = 0;
-
-    ASSERT(to);
-    do {
-        got = read(fd, to + bytes.len, FILE_BYTES_MAX + 1 - bytes.len);
-        bytes.len += got > 0 ? (size_t)got : 0;
-    } while (got > 0 && bytes.len <= FILE_BYTES_MAX);
-
-    enum err err = got < 0                      ? fail_errno(error, pem)
-                   : bytes.len > FILE_BYTES_MAX ? fail(error, pem, "is longer than 256 KiB")
-                                                : ERR_OK;
-
-    if (err == ERR_OK) {
-        pem->bio = BIO_new(BIO_s_mem());
-        ASSERT(pem->bio && BIO_write(pem->bio, bytes.data, (int)bytes.len) == (int)bytes.len);
-    }
-    explicit_bzero(bytes.data, bytes.len);
-    buf_release(&bytes);
-    return err;
-}
-
 /* Reads the file. A private key that other users may read is refused. */
 static enum err open_pem(struct pem *pem, bool is_private, char error[KEYS_ERROR_MAX])
 {
-    struct stat stat;
-    int fd = open(pem->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum err err = ERR_OK;
+    const struct os_source source = {
+        .key = pem->key, .path = pem->path, .bytes_max = FILE_BYTES_MAX, .secret = is_private};
+    struct buf bytes;
 
-    if (fd < 0) {
-        return fail_errno(error, pem);
+    if (!os_read(&source, &bytes, error, KEYS_ERROR_MAX)) {
+        return ERR_CONFIG;
     }
-    if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
-        err = fail(error, pem, "is not a regular file; check the path");
-    } else if (is_private && (stat.st_mode & (S_IROTH | S_IWOTH))) {
-        err = fail(error, pem, "may be read or written by other users; run chmod 600 on it");
-    } else {
-        err = read_bytes(pem, fd, error);
-    }
-    close(fd);
-    return err;
+    pem->bio = BIO_new(BIO_s_mem());
+    ASSERT(pem->bio && BIO_write(pem->bio, bytes.data, (int)bytes.len) == (int)bytes.len);
+    os_read_release(&bytes);
+    return ERR_OK;
 }
 
 static void close_pem(struct pem *pem)
