@@ -258,6 +258,7 @@ static bool add_ca(struct tls_trust *trust, X509 *ca, const struct os_source *so
     ASSERT(name && sk_X509_NAME_push(trust->names, name) > 0);
     ASSERT(X509_STORE_add_cert(trust->store, ca) == 1);
     note_end(X509_get0_notAfter(ca), &trust->ca_expires_ms);
+    trust->only_roots = trust->only_roots && X509_check_issued(ca, ca) == X509_V_OK;
     if (X509_check_ca(ca) == 0) {
         return fail(fault,
                     "%s: a certificate in %s is not that of a CA; give the certificates of "
@@ -308,11 +309,12 @@ static bool add_crl(struct tls_trust *trust, X509_CRL *crl, const struct os_sour
     return true;
 }
 
-/* Whether each CA of clientCaFile has a list. Then intermediate certificates are checked as well:
- * without this condition every certificate of a CA without a list would be refused. */
+/* Whether each CA of clientCaFile is a root and has a list. Then intermediate certificates are
+ * checked as well. Else that would refuse every certificate of a CA without a list, and each of an
+ * intermediate CA that is trusted alone: the list that could revoke it is that of its root. */
 static bool is_complete(const struct tls_trust *trust, STACK_OF(X509_CRL) * lists)
 {
-    for (int i = 0; i < sk_X509_NAME_num(trust->names); i++) {
+    for (int i = 0; trust->only_roots && i < sk_X509_NAME_num(trust->names); i++) {
         const X509_NAME *name = sk_X509_NAME_value(trust->names, i);
         bool has_list = false;
 
@@ -323,7 +325,7 @@ static bool is_complete(const struct tls_trust *trust, STACK_OF(X509_CRL) * list
             return false;
         }
     }
-    return true;
+    return trust->only_roots;
 }
 
 /* Reads all lists into the store and `lists`. */
@@ -388,7 +390,8 @@ bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *cr
     *trust = (struct tls_trust){.store = X509_STORE_new(),
                                 .names = sk_X509_NAME_new_null(),
                                 .ca_expires_ms = INT64_MAX,
-                                .crl_expires_ms = INT64_MAX};
+                                .crl_expires_ms = INT64_MAX,
+                                .only_roots = true};
     ASSERT(trust->store && trust->names);
     /* An intermediate CA may be trusted alone, without its root. */
     ASSERT(X509_STORE_set_flags(trust->store, X509_V_FLAG_PARTIAL_CHAIN) == 1);

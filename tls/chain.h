@@ -48,10 +48,12 @@ struct tls_trust {
     uint8_t digest[32];               /* SHA-256 of both files. */
     int64_t ca_expires_ms;            /* When the first CA expires, wall clock. */
     int64_t crl_expires_ms;           /* The same for the lists; INT64_MAX: none expires. */
+    bool only_roots;                  /* Each CA has signed itself. */
 };
 
 /* Loads the CAs and, if `crl_path` is not "", the revocation lists. A client's certificate is
- * checked against the list of its CA; if each CA has a list, so are intermediate certificates.
+ * checked against the list of its CA; if each CA is a root that has a list, so are intermediate
+ * certificates.
  * False, with a sentence. */
 bool tls_trust_load(struct tls_trust *trust, const char *ca_path, const char *crl_path,
                     struct tls_fault *ret_fault);

@@ -228,6 +228,20 @@ TEST(a_revoked_intermediate_certificate_is_refused, tls_kit, require, tls_kit_cl
     issue_release(&tree.between);
 }
 
+/* Its own list counts; the one that could revoke it is that of its root, which is not trusted. */
+TEST(an_intermediate_authority_alone_needs_its_own_list_only, tls_kit, require, tls_kit_close)
+{
+    struct tls_peer_setup setup = {.cert = "eve"};
+    struct tree tree;
+
+    plant(tls_kit, &tree);
+    cert_kit_write(&tls_kit->certs, "both.pem", buf_slice(&tree.between.cert));
+    write_lists(tls_kit, &tree, NULL, true);
+    tls_kit_connect(tls_kit, &setup);
+    issue_release(&tree.root);
+    issue_release(&tree.between);
+}
+
 /* The operator trusts an intermediate authority alone, and not all that its root signs. */
 TEST(an_intermediate_authority_may_be_trusted_alone, tls_kit, require, tls_kit_close)
 {
