@@ -24,6 +24,19 @@ enum {
     KIT_ANSWER_MAX = 8 << 20
 };
 
+/* ---- Clients with passwords ---- */
+
+#define KIT_BOB   "Authorization: Basic Ym9iOnB3\r\n"         /* bob:pw */
+#define KIT_EVE   "Authorization: basic   ZXZlOng6eTp6\r\n"   /* eve:x:y:z */
+#define KIT_ROOT  "Authorization: Basic c3VwZXI6cm9vdA==\r\n" /* super:root */
+#define KIT_SUPER "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="        /* Of super:root. */
+
+/* Makes KIT_ROOT the super user. */
+static inline void kit_permit_root(struct config_clients *limits)
+{
+    (void)snprintf(limits->super_digest, sizeof(limits->super_digest), KIT_SUPER);
+}
+
 /* The port that the kernel chose. */
 static inline uint16_t kit_port(const struct http *http)
 {

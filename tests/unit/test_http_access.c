@@ -2,59 +2,30 @@
 #include "tests/unit/http_front.h"
 
 #define JSON  "Content-Type: application/json\r\n"
-#define BOB   "Authorization: Basic Ym9iOnB3\r\n"         /* bob:pw */
-#define EVE   "Authorization: basic   ZXZlOng6eTp6\r\n"   /* eve:x:y:z */
-#define ROOT  "Authorization: Basic c3VwZXI6cm9vdA==\r\n" /* super:root */
+#define BOB   KIT_BOB
+#define EVE   KIT_EVE
+#define ROOT  KIT_ROOT
 #define KEY   "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd\r\n"
 #define OTHER "Idempotency-Key: \"01234567-89ab-4cde-8f01-23456789abce\"\r\n"
 
 static void setup(void)
 {
     gate = kit_gate_new();
-    (void)snprintf(gate->limits.super_digest, sizeof(gate->limits.super_digest),
-                   "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="); /* super:root */
+    kit_permit_root(&gate->limits);
     front_start();
-}
-
-/* Returns the status; the head or the body must contain `has`. */
-static int ask(const char *method, const char *target, const char *headers, const char *body,
-               const char *has)
-{
-    struct kit_answer answer = kit_ask(port, method, target, headers, body);
-    int status = answer.status;
-
-    if (has && !kit_body_has(&answer, has) && !strstr(answer.head, has)) {
-        fail_msg("%s %s: %d without %s: %s\n%s", method, target, status, has, answer.head,
-                 (const char *)answer.body);
-    }
-    kit_free(&answer);
-    return status;
-}
-
-static int get(const char *target, const char *headers)
-{
-    return ask("GET", target, headers, NULL, NULL);
 }
 
 TEST(credentials_apply_to_one_request, setup, front_teardown)
 {
-    int fd = kit_connect(port);
+    static const struct front_turn turns[] = {
+        {BOB, 200, "\"address\":\"127.0.0.1\",\"authenticated\":true,\"super\":false"},
+        {"", 200, "\"address\":\"127.0.0.1\",\"authenticated\":false,\"super\":false"},
+        {BOB, 200, "\"bob:"},
+        {"", 200, "{\"scheme\":\"ip\",\"id\":\"127.0.0.1\"}]"},
+    };
 
-    for (int i = 0; i < 4; i++) {
-        struct kit_answer answer;
-
-        kit_send(fd, "GET /whoami/v1 HTTP/1.1\r\nHost: localhost\r\n");
-        kit_send(fd, i % 2 == 0 ? BOB "\r\n" : "\r\n");
-        answer = kit_read(fd, false);
-        assert_int_equal(answer.status, 200);
-        assert_int_equal(kit_body_has(&answer, "\"authenticated\":true"), i % 2 == 0);
-        assert_int_equal(kit_body_has(&answer, "\"bob:"), i % 2 == 0);
-        assert_true(kit_body_has(&answer, "\"super\":false"));
-        assert_true(kit_body_has(&answer, "\"address\":\"127.0.0.1\""));
-        kit_free(&answer);
-    }
-    close(fd);
-    assert_int_equal(ask("GET", "/whoami/v1", ROOT, NULL, "\"super\":true"), 200);
+    front_take_turns("/whoami/v1", turns, sizeof(turns) / sizeof(turns[0]));
+    assert_int_equal(front_expect("GET", "/whoami/v1", ROOT, NULL, "\"super\":true"), 200);
 }
 
 TEST(malformed_credentials_are_refused, setup, front_teardown)
@@ -69,27 +40,30 @@ TEST(malformed_credentials_are_refused, setup, front_teardown)
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(ask("GET", "/znodes/v1/", bad[i], NULL, "AuthFailed"), 401);
-        assert_int_equal(
-            ask("GET", "/whoami/v1", bad[i], NULL, "WWW-Authenticate: Basic realm=\"zabra\""), 401);
-        assert_int_equal(get("/livez", bad[i]), 200);
+        assert_int_equal(front_expect("GET", "/znodes/v1/", bad[i], NULL, "AuthFailed"), 401);
+        assert_int_equal(front_expect("GET", "/whoami/v1", bad[i], NULL,
+                                      "WWW-Authenticate: Basic realm=\"zabra\""),
+                         401);
+        assert_int_equal(front_get("/livez", bad[i]), 200);
     }
-    assert_int_equal(get("/znodes/v1/", BOB BOB), 400);
+    assert_int_equal(front_get("/znodes/v1/", BOB BOB), 400);
 }
 
 TEST(an_anonymous_client_gets_a_challenge, setup, front_teardown)
 {
-    assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
-    assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "WWW-Authenticate: Basic"), 401);
-    assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "\"status\":401"), 401);
-    assert_int_equal(ask("PUT", "/znodes/v1/a", "", "y", "\"code\":\"NoAuth\""), 401);
-    assert_int_equal(ask("GET", "/znodes/v1/a", EVE, NULL, "\"status\":403"), 403);
-    assert_int_equal(ask("PUT", "/znodes/v1/a", EVE, "y", "NoAuth"), 403);
-    assert_int_equal(get("/znodes/v1/a", BOB), 200);
-    assert_int_equal(ask("PUT", "/znodes/v1/a", BOB, "y", NULL), 200);
-    assert_int_equal(ask("PUT", "/znodes/v1/a", ROOT, "z", NULL), 200);
+    assert_int_equal(
+        front_expect("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
+    assert_int_equal(front_expect("GET", "/znodes/v1/a", "", NULL, "WWW-Authenticate: Basic"), 401);
+    assert_int_equal(front_expect("GET", "/znodes/v1/a", "", NULL, "\"status\":401"), 401);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/a", "", "y", "\"code\":\"NoAuth\""), 401);
+    assert_int_equal(front_expect("GET", "/znodes/v1/a", EVE, NULL, "\"status\":403"), 403);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/a", EVE, "y", "NoAuth"), 403);
+    assert_int_equal(front_get("/znodes/v1/a", BOB), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/a", BOB, "y", NULL), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/a", ROOT, "z", NULL), 200);
     /* Origin has nothing to do with credentials. */
-    assert_int_equal(ask("PUT", "/znodes/v1/a", "Origin: https://evil.test\r\n", "y", NULL), 403);
+    assert_int_equal(
+        front_expect("PUT", "/znodes/v1/a", "Origin: https://evil.test\r\n", "y", NULL), 403);
 }
 
 TEST(lists_are_accepted_where_a_znode_is_created, setup, front_teardown)
@@ -101,31 +75,37 @@ TEST(lists_are_accepted_where_a_znode_is_created, setup, front_teardown)
                                "x509:CN=bob,world:anyone:r"};
     const char *list = "Zk-Acl: world:anyone:r, digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa\r\n";
 
-    assert_int_equal(ask("POST", "/znodes/v1/?name=l", list, "x", NULL), 201);
-    assert_int_equal(get("/znodes/v1/l", ""), 200);
-    assert_int_equal(ask("PUT", "/znodes/v1/l", EVE, "y", NULL), 403);
-    assert_int_equal(ask("PUT", "/znodes/v1/l", BOB, "y", NULL), 200);
-    assert_int_equal(ask("PUT", "/znodes/v1/u?upsert=true", "Zk-Acl: read\r\n", "y", NULL), 201);
-    assert_int_equal(ask("PUT", "/znodes/v1/u", "", "y", NULL), 401);
-    assert_int_equal(ask("PUT", "/znodes/v1/v", "If-None-Match: *\r\nZk-Acl: read\r\n", "y", NULL),
+    assert_int_equal(front_expect("POST", "/znodes/v1/?name=l", list, "x", NULL), 201);
+    assert_int_equal(front_get("/znodes/v1/l", ""), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/l", EVE, "y", NULL), 403);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/l", BOB, "y", NULL), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/u?upsert=true", "Zk-Acl: read\r\n", "y", NULL),
                      201);
-    assert_int_equal(ask("PUT", "/znodes/v1/v", "Zk-Acl: open\r\n", "y", "upsert=true"), 400);
-    assert_int_equal(ask("POST", "/znodes/v1/", JSON,
-                         "{\"path\":\"/j\",\"acl\":[{\"perms\":[\"read\"],\"scheme\":\"world\","
-                         "\"id\":\"anyone\"}]}",
-                         NULL),
-                     201);
-    assert_int_equal(ask("PUT", "/znodes/v1/j", "", "y", NULL), 401);
-    assert_int_equal(ask("POST", "/znodes/v1/", JSON "Zk-Acl: open\r\n",
-                         "{\"path\":\"/k\",\"acl\":\"open\"}", "another one in the body"),
+    assert_int_equal(front_expect("PUT", "/znodes/v1/u", "", "y", NULL), 401);
+    assert_int_equal(
+        front_expect("PUT", "/znodes/v1/v", "If-None-Match: *\r\nZk-Acl: read\r\n", "y", NULL),
+        201);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/v", "Zk-Acl: open\r\n", "y", "upsert=true"),
                      400);
-    assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Acl: open\r\n", NULL, "Zk-Acl"), 400);
-    assert_int_equal(ask("POST", "/multi/v1", JSON "Zk-Acl: open\r\n", "{}", "Zk-Acl"), 400);
+    assert_int_equal(
+        front_expect("POST", "/znodes/v1/", JSON,
+                     "{\"path\":\"/j\",\"acl\":[{\"perms\":[\"read\"],\"scheme\":\"world\","
+                     "\"id\":\"anyone\"}]}",
+                     NULL),
+        201);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/j", "", "y", NULL), 401);
+    assert_int_equal(front_expect("POST", "/znodes/v1/", JSON "Zk-Acl: open\r\n",
+                                  "{\"path\":\"/k\",\"acl\":\"open\"}", "another one in the body"),
+                     400);
+    assert_int_equal(front_expect("GET", "/znodes/v1/", "Zk-Acl: open\r\n", NULL, "Zk-Acl"), 400);
+    assert_int_equal(front_expect("POST", "/multi/v1", JSON "Zk-Acl: open\r\n", "{}", "Zk-Acl"),
+                     400);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char header[100];
 
         (void)snprintf(header, sizeof(header), "Zk-Acl: %s\r\n", bad[i]);
-        assert_int_equal(ask("POST", "/znodes/v1/?name=bad", header, "x", "InvalidACL"), 400);
+        assert_int_equal(front_expect("POST", "/znodes/v1/?name=bad", header, "x", "InvalidACL"),
+                         400);
     }
 }
 
@@ -135,8 +115,9 @@ TEST(a_list_is_read_and_set_by_its_tag, setup, front_teardown)
     char tag[200];
     struct kit_answer answer;
 
-    assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
-    assert_int_equal(get("/znodes/v1/a?view=acl", ""), 401);
+    assert_int_equal(
+        front_expect("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
+    assert_int_equal(front_get("/znodes/v1/a?view=acl", ""), 401);
     answer = kit_ask(port, "GET", "/znodes/v1/a?view=acl", BOB, NULL);
     assert_int_equal(answer.status, 200);
     assert_string_equal(kit_header(&answer, "ETag"), "\"a100000001.0\"");
@@ -145,20 +126,24 @@ TEST(a_list_is_read_and_set_by_its_tag, setup, front_teardown)
     (void)snprintf(tag, sizeof(tag), "%sIf-Match: %s\r\n", BOB JSON, kit_header(&answer, "ETag"));
     kit_free(&answer);
 
-    assert_int_equal(ask("PATCH", "/znodes/v1/a", EVE JSON, open, NULL), 403);
-    assert_int_equal(ask("PATCH", "/znodes/v1/a", tag, open, "ETag: \"a100000001.1\""), 200);
-    assert_int_equal(ask("PATCH", "/znodes/v1/a", tag, open, "ETag: \"a100000001.1\""), 412);
-    assert_int_equal(
-        ask("PATCH", "/znodes/v1/a", JSON, "{\"acl\":\"open\",\"aversion\":0}", "BadVersion"), 412);
-    assert_int_equal(ask("PATCH", "/znodes/v1/a", JSON, "{\"acl\":\"read\",\"aversion\":1}", NULL),
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/a", EVE JSON, open, NULL), 403);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/a", tag, open, "ETag: \"a100000001.1\""),
                      200);
-    assert_int_equal(ask("PATCH", "/znodes/v1/none", JSON, open, NULL), 404);
-    assert_int_equal(ask("PATCH", "/znodes/v1/a", "If-Match: \"d100000001.0\"\r\n" JSON, open,
-                         "ETag of the znode's ACL"),
-                     400);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/a", tag, open, "ETag: \"a100000001.1\""),
+                     412);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/a", JSON,
+                                  "{\"acl\":\"open\",\"aversion\":0}", "BadVersion"),
+                     412);
     assert_int_equal(
-        ask("GET", "/znodes/v1/a?view=acl", "If-None-Match: \"a100000001.2\"\r\n", NULL, NULL),
-        304);
+        front_expect("PATCH", "/znodes/v1/a", JSON, "{\"acl\":\"read\",\"aversion\":1}", NULL),
+        200);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/none", JSON, open, NULL), 404);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/a", "If-Match: \"d100000001.0\"\r\n" JSON,
+                                  open, "ETag of the znode's ACL"),
+                     400);
+    assert_int_equal(front_expect("GET", "/znodes/v1/a?view=acl",
+                                  "If-None-Match: \"a100000001.2\"\r\n", NULL, NULL),
+                     304);
 }
 
 /* The tag of a tree for a reader with `headers`. */
@@ -179,34 +164,40 @@ TEST(the_tag_of_a_tree_is_that_of_what_is_shown, setup, front_teardown)
     char mine[200];
     char theirs[200];
 
-    assert_int_equal(ask("POST", "/znodes/v1/?name=t", "", "x", NULL), 201);
-    assert_int_equal(ask("POST", "/znodes/v1/t?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
-    assert_int_equal(ask("POST", "/znodes/v1/t/a?name=b", BOB, "x", NULL), 201);
-    assert_int_equal(ask("PUT", "/znodes/v1/t", "", "y", NULL), 200);
+    assert_int_equal(front_expect("POST", "/znodes/v1/?name=t", "", "x", NULL), 201);
+    assert_int_equal(
+        front_expect("POST", "/znodes/v1/t?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
+    assert_int_equal(front_expect("POST", "/znodes/v1/t/a?name=b", BOB, "x", NULL), 201);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/t", "", "y", NULL), 200);
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         tree_tag(targets[i], BOB, mine);
         tree_tag(targets[i], "", theirs);
         assert_string_not_equal(mine + strlen(BOB), theirs);
-        assert_int_equal(get(targets[i], mine), 304);
-        assert_int_equal(get(targets[i], theirs), 304);
-        assert_int_equal(ask("PATCH", "/znodes/v1/t/a", BOB JSON, "{\"acl\":\"open\"}", NULL), 200);
-        assert_int_equal(get(targets[i], mine), 200);
-        assert_int_equal(get(targets[i], theirs), 200);
-        assert_int_equal(ask("PATCH", "/znodes/v1/t/a", BOB JSON, "{\"acl\":\"creator\"}", NULL),
-                         200);
+        assert_int_equal(front_get(targets[i], mine), 304);
+        assert_int_equal(front_get(targets[i], theirs), 304);
+        assert_int_equal(
+            front_expect("PATCH", "/znodes/v1/t/a", BOB JSON, "{\"acl\":\"open\"}", NULL), 200);
+        assert_int_equal(front_get(targets[i], mine), 200);
+        assert_int_equal(front_get(targets[i], theirs), 200);
+        assert_int_equal(
+            front_expect("PATCH", "/znodes/v1/t/a", BOB JSON, "{\"acl\":\"creator\"}", NULL), 200);
     }
 }
 
 TEST(a_malformed_patch_is_refused, setup, front_teardown)
 {
-    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{}", "acl must be given"), 400);
-    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"all\"}", "InvalidACL"), 400);
-    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":[]}", "InvalidACL"), 400);
-    assert_int_equal(
-        ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"path\":\"/x\"}", "path"), 400);
-    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"data64\":\"\"}", NULL),
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/", JSON, "{}", "acl must be given"), 400);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"all\"}", "InvalidACL"),
                      400);
-    assert_int_equal(ask("PATCH", "/znodes/v1/", "Content-Type: text/xml\r\n", "x", NULL), 415);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/", JSON, "{\"acl\":[]}", "InvalidACL"), 400);
+    assert_int_equal(
+        front_expect("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"path\":\"/x\"}", "path"),
+        400);
+    assert_int_equal(
+        front_expect("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"data64\":\"\"}", NULL),
+        400);
+    assert_int_equal(front_expect("PATCH", "/znodes/v1/", "Content-Type: text/xml\r\n", "x", NULL),
+                     415);
 }
 
 /* Content types that clients add by themselves, and types that users set. */
@@ -255,12 +246,12 @@ static void put_bytes(const char *method, const char *target, const char *type, 
 
 TEST(data_of_any_type_is_stored_byte_for_byte, setup, front_teardown)
 {
-    assert_int_equal(ask("PUT", "/znodes/v1/a?upsert=true", "", "", NULL), 201);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/a?upsert=true", "", "", NULL), 201);
     put_bytes("PUT", "/znodes/v1/a", JSON, 200);
     for (size_t i = 0; i < sizeof(data_types) / sizeof(data_types[0]); i++) {
         put_bytes("PUT", "/znodes/v1/a", data_types[i], 200);
         put_bytes("POST", "/znodes/v1/?op=create&name=made", data_types[i], 201);
-        assert_int_equal(ask("DELETE", "/znodes/v1/made", "", NULL, NULL), 204);
+        assert_int_equal(front_expect("DELETE", "/znodes/v1/made", "", NULL, NULL), 204);
     }
 }
 
@@ -268,12 +259,12 @@ TEST(only_a_create_decodes_a_json_body, setup, front_teardown)
 {
     static const char json[] = "{\"dataUtf8\":\"x\"}";
 
-    assert_int_equal(ask("POST", "/znodes/v1/?name=f", JSON, json, NULL), 201);
+    assert_int_equal(front_expect("POST", "/znodes/v1/?name=f", JSON, json, NULL), 201);
     check_data("/znodes/v1/f", "x", 1);
-    assert_int_equal(ask("POST", "/znodes/v1/?name=g", JSON, "x", "not valid JSON"), 400);
-    assert_int_equal(ask("POST", "/znodes/v1/?name=g", data_types[1], json, NULL), 201);
+    assert_int_equal(front_expect("POST", "/znodes/v1/?name=g", JSON, "x", "not valid JSON"), 400);
+    assert_int_equal(front_expect("POST", "/znodes/v1/?name=g", data_types[1], json, NULL), 201);
     check_data("/znodes/v1/g", json, strlen(json));
-    assert_int_equal(ask("PUT", "/znodes/v1/f", JSON, json, NULL), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/f", JSON, json, NULL), 200);
     check_data("/znodes/v1/f", json, strlen(json));
 }
 
@@ -283,18 +274,20 @@ TEST(json_needs_no_type, setup, front_teardown)
     static const char multi[] = "{\"ops\":[{\"op\":\"check\",\"path\":\"/\"}]}";
 
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(ask("POST", "/multi/v1", data_types[i], multi, "results"), 200);
-        assert_int_equal(ask("POST", "/multi/v1", data_types[i], "a=b", "not valid JSON"), 400);
-        assert_int_equal(ask("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL),
-                         200);
+        assert_int_equal(front_expect("POST", "/multi/v1", data_types[i], multi, "results"), 200);
+        assert_int_equal(front_expect("POST", "/multi/v1", data_types[i], "a=b", "not valid JSON"),
+                         400);
+        assert_int_equal(
+            front_expect("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL), 200);
     }
     for (size_t i = 3; i < 8; i++) {
-        assert_int_equal(ask("POST", "/multi/v1", data_types[i], multi, "send it as"), 415);
-        assert_int_equal(ask("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL),
+        assert_int_equal(front_expect("POST", "/multi/v1", data_types[i], multi, "send it as"),
                          415);
+        assert_int_equal(
+            front_expect("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL), 415);
     }
     /* curl -d @FILE drops line ends. */
-    assert_int_equal(ask("POST", "/import/v1", data_types[1], "{}", "--data-binary"), 415);
+    assert_int_equal(front_expect("POST", "/import/v1", data_types[1], "{}", "--data-binary"), 415);
 }
 
 TEST(ephemerals_may_be_created_by_put, setup, front_teardown)
@@ -305,35 +298,41 @@ TEST(ephemerals_may_be_created_by_put, setup, front_teardown)
     (void)snprintf(header, sizeof(header), "Zk-Session: %.36s\r\n",
                    strstr((const char *)answer.body, "\"id\":\"") + 6);
     kit_free(&answer);
-    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true", header, "x", "upsert=true"), 400);
-    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", "", "x", NULL), 401);
-    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", header, "x",
-                         "\"ephemeralOwner\":4294967297"),
+    assert_int_equal(front_expect("PUT", "/znodes/v1/e?ephemeral=true", header, "x", "upsert=true"),
+                     400);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", "", "x", NULL),
+                     401);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", header, "x",
+                                  "\"ephemeralOwner\":4294967297"),
                      201);
-    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", header, "y", NULL), 200);
-    assert_int_equal(ask("DELETE", "/sessions/v1/", header, NULL, NULL), 204);
-    assert_int_equal(get("/znodes/v1/e", ""), 404);
+    assert_int_equal(
+        front_expect("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", header, "y", NULL), 200);
+    assert_int_equal(front_expect("DELETE", "/sessions/v1/", header, NULL, NULL), 204);
+    assert_int_equal(front_get("/znodes/v1/e", ""), 404);
 }
 
 TEST(a_write_sent_twice_is_done_once, setup, front_teardown)
 {
     const char *create = "/znodes/v1/?op=create&name=q-&sequence=true";
 
-    assert_int_equal(ask("POST", create, KEY, "x", "/q-0000000000"), 201);
-    assert_int_equal(ask("POST", create, KEY, "x", "Idempotency-Replayed: true"), 201);
-    assert_int_equal(ask("POST", create, KEY, "x", "/q-0000000000"), 201);
-    assert_int_equal(ask("POST", create, KEY, "y", "IdempotencyKeyReused"), 422);
-    assert_int_equal(ask("POST", create, OTHER, "y", "/q-0000000001"), 201);
+    assert_int_equal(front_expect("POST", create, KEY, "x", "/q-0000000000"), 201);
+    assert_int_equal(front_expect("POST", create, KEY, "x", "Idempotency-Replayed: true"), 201);
+    assert_int_equal(front_expect("POST", create, KEY, "x", "/q-0000000000"), 201);
+    assert_int_equal(front_expect("POST", create, KEY, "y", "IdempotencyKeyReused"), 422);
+    assert_int_equal(front_expect("POST", create, OTHER, "y", "/q-0000000001"), 201);
     assert_int_equal(
-        ask("DELETE", "/znodes/v1/q-0000000001", BOB "Idempotency-Key: d\r\n", NULL, NULL), 204);
-    assert_int_equal(ask("DELETE", "/znodes/v1/q-0000000001", BOB "Idempotency-Key: \"d\"\r\n",
-                         NULL, "Idempotency-Replayed: true"),
+        front_expect("DELETE", "/znodes/v1/q-0000000001", BOB "Idempotency-Key: d\r\n", NULL, NULL),
+        204);
+    assert_int_equal(front_expect("DELETE", "/znodes/v1/q-0000000001",
+                                  BOB "Idempotency-Key: \"d\"\r\n", NULL,
+                                  "Idempotency-Replayed: true"),
                      204);
     assert_int_equal(
-        ask("DELETE", "/znodes/v1/q-0000000001", EVE "Idempotency-Key: d\r\n", NULL, NULL), 404);
+        front_expect("DELETE", "/znodes/v1/q-0000000001", EVE "Idempotency-Key: d\r\n", NULL, NULL),
+        404);
     atomic_store(&gate->reply_err, ERR_IN_FLIGHT);
-    assert_int_equal(ask("POST", create, KEY, "x", "Retry-After"), 409);
-    assert_int_equal(ask("POST", create, KEY, "x", "\"outcome\":\"unknown\""), 409);
+    assert_int_equal(front_expect("POST", create, KEY, "x", "Retry-After"), 409);
+    assert_int_equal(front_expect("POST", create, KEY, "x", "\"outcome\":\"unknown\""), 409);
 }
 
 TEST(malformed_keys_are_refused, setup, front_teardown)
@@ -343,17 +342,19 @@ TEST(malformed_keys_are_refused, setup, front_teardown)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %s\r\n", bad[i]);
-        assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", "Idempotency-Key"), 400);
+        assert_int_equal(
+            front_expect("PUT", "/znodes/v1/zookeeper", header, "x", "Idempotency-Key"), 400);
     }
     (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %0256d\r\n", 1);
-    assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", NULL), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/zookeeper", header, "x", NULL), 200);
     (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %0257d\r\n", 1);
-    assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", NULL), 400);
-    assert_int_equal(
-        ask("PUT", "/znodes/v1/zookeeper", "Idempotency-Key: mine\r\n", "x", "must be a UUID"),
-        400);
-    assert_int_equal(get("/znodes/v1/", "Idempotency-Key: mine\r\n"), 200);
-    assert_int_equal(ask("POST", "/sync/v1", "Idempotency-Key: mine\r\n", NULL, NULL), 200);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/zookeeper", header, "x", NULL), 400);
+    assert_int_equal(front_expect("PUT", "/znodes/v1/zookeeper", "Idempotency-Key: mine\r\n", "x",
+                                  "must be a UUID"),
+                     400);
+    assert_int_equal(front_get("/znodes/v1/", "Idempotency-Key: mine\r\n"), 200);
+    assert_int_equal(front_expect("POST", "/sync/v1", "Idempotency-Key: mine\r\n", NULL, NULL),
+                     200);
 }
 
 TEST(cross_origin_pages_may_read_the_headers_they_need, setup, front_teardown)

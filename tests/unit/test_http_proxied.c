@@ -5,7 +5,7 @@
 
 #include <poll.h>
 
-#define BOB    "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
+#define BOB    KIT_BOB
 #define CLIENT "X-Forwarded-For: 203.0.113.9\r\n"
 #define SOCKET_HEAD                                                                \
     "Host: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"             \
@@ -70,16 +70,7 @@ static void setup_capped_other(void)
 /* Returns the status; the head or the body must contain `has`. */
 static int ask(const char *method, const char *target, const char *headers, const char *has)
 {
-    const char *body = strcmp(method, "POST") == 0 ? "x" : NULL;
-    struct kit_answer answer = kit_ask(port, method, target, headers, body);
-    int status = answer.status;
-
-    if (has && !kit_body_has(&answer, has) && !strstr(answer.head, has)) {
-        fail_msg("%s %s: %d without %s: %s\n%s", method, target, status, has, answer.head,
-                 (const char *)answer.body);
-    }
-    kit_free(&answer);
-    return status;
+    return front_expect(method, target, headers, strcmp(method, "POST") == 0 ? "x" : NULL, has);
 }
 
 static int who(const char *headers, const char *has)
@@ -141,28 +132,14 @@ TEST(permissions_by_address_are_those_of_the_client, setup, front_teardown)
 /* A proxy sends requests of many clients over one connection. */
 TEST(each_request_of_a_connection_has_its_own_client, setup, front_teardown)
 {
-    static const char *const clients[] = {"203.0.113.9", "198.51.100.1", NULL, "203.0.113.9"};
-    int fd = kit_connect(port);
+    static const struct front_turn turns[] = {
+        {"X-Forwarded-For: 203.0.113.9\r\n", 200, "\"address\":\"203.0.113.9\""},
+        {"X-Forwarded-For: 198.51.100.1\r\n", 200, "\"address\":\"198.51.100.1\""},
+        {"", 200, "\"address\":\"127.0.0.1\""},
+        {"X-Forwarded-For: 203.0.113.9\r\n", 200, "\"address\":\"203.0.113.9\""},
+    };
 
-    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
-        struct kit_answer answer;
-        char wanted[100];
-        char header[100] = "";
-
-        if (clients[i]) {
-            (void)snprintf(header, sizeof(header), "X-Forwarded-For: %s\r\n", clients[i]);
-        }
-        (void)snprintf(wanted, sizeof(wanted), "\"address\":\"%s\"",
-                       clients[i] ? clients[i] : "127.0.0.1");
-        kit_send(fd, "GET /whoami/v1 HTTP/1.1\r\nHost: localhost\r\n");
-        kit_send(fd, header);
-        kit_send(fd, "\r\n");
-        answer = kit_read(fd, false);
-        assert_int_equal(answer.status, 200);
-        assert_true(kit_body_has(&answer, wanted));
-        kit_free(&answer);
-    }
-    close(fd);
+    front_take_turns("/whoami/v1", turns, sizeof(turns) / sizeof(turns[0]));
 }
 
 TEST(urls_are_those_that_the_client_uses, setup, front_teardown)

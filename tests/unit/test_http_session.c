@@ -19,15 +19,7 @@ static void setup(void)
 
 static int ask(const char *method, const char *target, const char *headers, const char *has)
 {
-    struct kit_answer answer = kit_ask(port, method, target, headers, NULL);
-    int status = answer.status;
-
-    if (has && !kit_body_has(&answer, has)) {
-        fail_msg("%s %s: %d without %s: %s", method, target, status, has,
-                 (const char *)answer.body);
-    }
-    kit_free(&answer);
-    return status;
+    return front_expect(method, target, headers, NULL, has);
 }
 
 /* The secret of a new session. */

@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
+#define BOB KIT_BOB
 
 enum {
     BEATS = 5,

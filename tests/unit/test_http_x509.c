@@ -4,7 +4,7 @@
 #include "tests/unit/http_front.h"
 #include "tests/unit/http_sealed.h"
 
-#define BOB  "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
+#define BOB  KIT_BOB
 #define HOST "Host: localhost\r\n"
 
 static char taken_id[64];
