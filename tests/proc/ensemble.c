@@ -61,7 +61,7 @@ static void build_config(const struct ensemble *ensemble, const struct replica *
 
         buf_printf(out, "server.%u=127.0.0.1:%u\n", other->id, port ? port : other->peer_port);
     }
-    sealed_configure(replica->client_port, out);
+    sealed_configure(ensemble->keys, out);
     buf_append_str(out, ensemble->keys ? ensemble->keys : "");
 }
 
@@ -257,6 +257,7 @@ void ensemble_start(struct ensemble *ensemble, uint32_t index)
 {
     struct replica *replica = &ensemble->replicas[index];
 
+    sealed_note(replica->client_port, replica->config);
     ASSERT(replica->pid == 0);
     replica->status = 0;
     replica->pid = fork();

@@ -13,14 +13,17 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     PORTS_MAX = 65536,
     SHAKE_MS = 60000, /* For a handshake with a replica that is frozen for a while. */
-    POLL_FDS_MAX = 4096
+    POLL_FDS_MAX = 4096,
+    CONFIG_MAX = 64 << 10
 };
 
 static struct {
@@ -69,15 +72,30 @@ const char *sealed_ca(void)
     return sealed.ca;
 }
 
-void sealed_configure(uint16_t client_port, struct buf *out)
+void sealed_configure(const char *keys, struct buf *out)
 {
+    if (!sealed_on() || (keys && strstr(keys, "clientTls="))) {
+        return;
+    }
+    (void)sealed_ca();
+    buf_printf(out, "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n",
+               sealed.certs.dir, sealed.certs.dir);
+}
+
+void sealed_note(uint16_t client_port, const char *config)
+{
+    char text[CONFIG_MAX] = "";
+    FILE *file = NULL;
+
     if (!sealed_on()) {
         return;
     }
     (void)sealed_ca();
-    sealed.ports[client_port] = true;
-    buf_printf(out, "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n",
-               sealed.certs.dir, sealed.certs.dir);
+    file = fopen(config, "re");
+    ASSERT(file);
+    (void)fread(text, 1, sizeof(text) - 1, file);
+    (void)fclose(file);
+    sealed.ports[client_port] = strstr(text, sealed.certs.dir) != NULL;
 }
 
 bool sealed_has(uint16_t port)

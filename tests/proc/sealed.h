@@ -14,8 +14,13 @@
 
 bool sealed_on(void);
 
-/* Appends the lines of configuration of a replica, and notes its client port. */
-void sealed_configure(uint16_t client_port, struct buf *out);
+/* Appends the lines of configuration of a replica; none when `keys` (NULL: none), the lines of the
+ * test, set clientTls. */
+void sealed_configure(const char *keys, struct buf *out);
+
+/* Called before a replica starts with this file: only if the file has those lines, this program
+ * speaks TLS to its client port. A test may have written its own file. */
+void sealed_note(uint16_t client_port, const char *config);
 
 /* Whether TLS is on and a replica has this client port. */
 bool sealed_has(uint16_t port);
