@@ -392,6 +392,7 @@ static void publish(struct server *server)
 
     report_host(server);
     core_look_at_seals(server);
+    core_log_refusals(server);
     replica_status(server->core.replica, &status);
     log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);

@@ -46,6 +46,7 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     ASSERT(entry);
     (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
     entry->refused[0] = '\0';
+    entry->refusal_waits = false;
     log_info("zab", "peer {peer}%u is connected", peer);
     core_step(server, &event);
 }
@@ -65,23 +66,37 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
     core_step(ctx, &event);
 }
 
-/* Records why a handshake is refused. The refusal of an unknown caller (`peer` 0) is only logged,
- * but each time: the transport already limits how often it reports unknown callers. */
+/* Records why a handshake is refused; core_log_refusals logs it. The refusal of an unknown caller
+ * (`peer` 0) is only logged, but each time: the transport already limits how often it reports
+ * unknown callers. */
 static void on_refused(void *ctx, uint32_t peer, const char *why)
 {
     struct server *server = ctx;
     struct core_peer *entry = peer_of(server, peer);
-    uint64_t now_ms = os_now_ms();
-
     if (!entry) {
         log_warn("zab", "a connection to the peer port is refused: {reason}%s", why);
         return;
     }
     (void)snprintf(entry->refused, sizeof entry->refused, "%s", why);
+    entry->refusal_waits = true;
     server->core.publish_now = true;
-    if (entry->refusal_logged_ms == 0 || now_ms - entry->refusal_logged_ms >= REFUSAL_AGAIN_MS) {
-        entry->refusal_logged_ms = now_ms;
-        log_warn("zab", "peer {peer}%u is refused: {reason}%s", peer, why);
+}
+
+void core_log_refusals(struct server *server)
+{
+    const struct config_peers *peers = &server->config->peers;
+    uint64_t now_ms = os_now_ms();
+
+    for (uint32_t i = 0; i < peers->server_count; i++) {
+        struct core_peer *entry = &server->core.links[i];
+
+        if (entry->refusal_waits && (entry->refusal_logged_ms == 0 ||
+                                     now_ms - entry->refusal_logged_ms >= REFUSAL_AGAIN_MS)) {
+            entry->refusal_waits = false;
+            entry->refusal_logged_ms = now_ms;
+            log_warn("zab", "peer {peer}%u is refused: {reason}%s", peers->servers[i].id,
+                     entry->refused);
+        }
     }
 }
 

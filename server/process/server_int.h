@@ -150,6 +150,7 @@ void peer_keys_take(struct server *server);
 struct core_peer {
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why the peer's handshakes fail; "": they do not. */
+    bool refusal_waits;               /* `refused` is still to be logged. */
     uint64_t refusal_logged_ms;       /* Time of the last log line; 0: none. */
     char duplicate[PEER_REFUSED_MAX]; /* Last report that a second process claims its id. */
     uint64_t duplicate_ms;            /* Time of that report. */
@@ -323,6 +324,10 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
  * chooses one to close, because its secret or CA has been removed. core_retire_peer
  * closes it at the end of a turn in which no request is in flight. */
 void core_look_at_seals(struct server *server);
+
+/* Core thread, now and then: logs the last refusal of each peer, at intervals. */
+void core_log_refusals(struct server *server);
+
 void core_retire_peer(struct server *server);
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
