@@ -403,7 +403,7 @@ static void exclude_replica_3(void)
     start_all();
     wait_sealed("certificate");
     cert_kit_make(&authority, NULL, &kit.ca);
-    buf_init(&both, 2 * ISSUE_PEM_MAX);
+    buf_init(&both, (size_t)2 * ISSUE_PEM_MAX);
     assert_true(buf_append(&both, before.cert.data, before.cert.len));
     assert_true(buf_append(&both, kit.ca.cert.data, kit.ca.cert.len));
     cert_kit_write(&kit, "ca.pem", buf_slice(&both));

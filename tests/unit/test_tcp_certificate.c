@@ -182,7 +182,7 @@ static void set_authorities(const struct certs *certs, const struct issue_pair *
     char path[CERT_KIT_PATH_MAX];
     struct buf both;
 
-    buf_init(&both, 2 * ISSUE_PEM_MAX);
+    buf_init(&both, (size_t)2 * ISSUE_PEM_MAX);
     assert_true(buf_append(&both, first->cert.data, first->cert.len));
     if (second) {
         assert_true(buf_append(&both, second->cert.data, second->cert.len));

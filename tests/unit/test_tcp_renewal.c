@@ -23,6 +23,7 @@ struct duel {
     uint32_t updates; /* KeyUpdates that the peer has received. */
 };
 
+/* NOLINTNEXTLINE(readability-function-size): OpenSSL's type. */
 static void on_message(int writes, int version, int type, const void *bytes, size_t len, SSL *ssl,
                        void *ctx)
 {

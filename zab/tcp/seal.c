@@ -135,6 +135,7 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **
 
 /* One call of SSL_read_ex works on all messages that have arrived, until data comes. So what has
  * arrived is dropped when there are too many: the connection has failed. */
+/* NOLINTNEXTLINE(readability-function-size): OpenSSL's type. */
 static void on_message(int writes, int version, int type, const void *bytes, size_t len, SSL *ssl,
                        void *ctx)
 {
