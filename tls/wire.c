@@ -158,6 +158,9 @@ static int on_bio_write(BIO *bio, const char *from, int len)
     if (len <= 0) {
         return 0;
     }
+    if (socket->finished) { /* Nothing follows close_notify: no answer to a key update, no alert. */
+        return len;
+    }
     socket->answered = true;
     if (socket->rest.len == 0) {
         sent = push(socket, from, (size_t)len);

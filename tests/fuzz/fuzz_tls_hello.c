@@ -4,12 +4,8 @@
  * connection stays failed. The first byte of an input chooses the mode, the second the size of a
  * piece; the rest is sent.
  */
-#include "tls/socket.h"
-
-#include "base/mem.h"
-#include "base/os_clock.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/lib/tls_peer.h"
+#include "tests/fuzz/tls_bench.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -19,54 +15,8 @@ enum {
     MODE_HELLO,
     MODE_AFTER, /* The bytes follow a complete handshake. */
     MODES,
-    STEPS_MAX = 64,
     ROUND_BYTES = 4096
 };
-
-static struct {
-    struct cert_kit certs;
-    struct tls_tickets tickets;
-    struct tls_context *context;
-} bench;
-
-/* Not removed by a fuzzer that is ended by a signal. */
-static void open_bench(void)
-{
-    static const struct cert_kit_spec server = {
-        .kind = ISSUE_SERVER, .common = "server", .names = CERT_KIT_LOCAL};
-    char cert[CERT_KIT_PATH_MAX];
-    char key[CERT_KIT_PATH_MAX];
-    struct tls_setup setup = {.cert_files = cert, .key_files = key, .crl_file = ""};
-    struct tls_fault fault;
-
-    cert_kit_open(&bench.certs);
-    cert_kit_add(&bench.certs, "server", &server);
-    (void)cert_kit_path(&bench.certs, "server.pem", cert);
-    (void)cert_kit_path(&bench.certs, "server.key", key);
-    tls_tickets_init(&bench.tickets, os_now_ms());
-    bench.context = tls_context_new(&setup, &bench.tickets, &fault);
-    ASSERT(bench.context);
-}
-
-__attribute__((destructor)) static void close_bench(void)
-{
-    if (bench.context) {
-        tls_context_unref(bench.context);
-        tls_tickets_release(&bench.tickets);
-        cert_kit_close(&bench.certs);
-    }
-}
-
-static enum tls_step step(struct tls_socket *socket)
-{
-    enum tls_failure failure = TLS_NONE;
-    char detail[TLS_DETAIL_MAX];
-    enum tls_step result = tls_socket_shake(socket, &failure, detail);
-
-    ASSERT((result == TLS_STEP_FAILED) == (failure != TLS_NONE));
-    ASSERT(failure < TLS_FAILURE_COUNT && strlen(detail) < sizeof(detail));
-    return result;
-}
 
 /* Sends a piece; false when all is sent. */
 static bool send_piece(int fd, struct slice *rest, size_t piece)
@@ -86,26 +36,13 @@ static bool run_hello(struct tls_socket *socket, int far, struct slice rest, siz
     enum tls_step result = TLS_STEP_READ;
 
     while (result != TLS_STEP_FAILED && result != TLS_STEP_DONE && send_piece(far, &rest, piece)) {
-        result = step(socket);
+        result = tls_bench_step(socket);
     }
     if (result == TLS_STEP_READ) { /* The end is a failure, too. */
         ASSERT(shutdown(far, SHUT_WR) == 0);
-        ASSERT(step(socket) == TLS_STEP_FAILED);
+        ASSERT(tls_bench_step(socket) == TLS_STEP_FAILED);
     }
     return result != TLS_STEP_FAILED;
-}
-
-static void shake(struct tls_socket *socket, struct tls_peer *peer)
-{
-    enum tls_step result = TLS_STEP_READ;
-
-    for (int i = 0; i < STEPS_MAX && (result != TLS_STEP_DONE || tls_peer_shake(peer) != 1); i++) {
-        (void)tls_peer_shake(peer);
-        (void)tls_peer_push(peer, SIZE_MAX);
-        result = result == TLS_STEP_DONE ? result : step(socket);
-        (void)tls_peer_pull(peer, SIZE_MAX);
-    }
-    ASSERT(result == TLS_STEP_DONE);
 }
 
 /* No key protects the bytes, so none of them may be delivered. */
@@ -128,7 +65,6 @@ static bool run_after(struct tls_socket *socket, int far, struct slice rest, siz
 
 static bool fuzz_one(struct slice input)
 {
-    static const struct tls_peer_setup setup = {.name = NULL};
     size_t piece = input.len > 1 && input.data[1] > 0 ? input.data[1] : FUZZ_INPUT_MAX;
     struct tls_socket *socket = NULL;
     bool accepted = false;
@@ -137,18 +73,15 @@ static bool fuzz_one(struct slice input)
     if (input.len < 2) {
         return false;
     }
-    if (!bench.context) {
-        open_bench();
-    }
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-    socket = tls_socket_new(bench.context, ends[0]);
+    socket = tls_socket_new(tls_bench_context(), ends[0]);
     if (input.data[0] % MODES == MODE_HELLO) {
         accepted = run_hello(socket, ends[1], slice_from(input, 2), piece);
     } else {
         struct tls_peer peer;
 
-        tls_peer_open(&peer, &bench.certs, &setup, ends[1]);
-        shake(socket, &peer);
+        tls_bench_dial(&peer, ends[1]);
+        tls_bench_shake(socket, &peer);
         accepted = run_after(socket, ends[1], slice_from(input, 2), piece);
         tls_peer_close(&peer);
     }

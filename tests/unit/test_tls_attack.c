@@ -105,6 +105,25 @@ TEST(an_update_in_two_records_is_one_update, tls_kit, tls_kit_open, tls_kit_clos
     tls_forge_close(&forge);
 }
 
+/* The answer that the update demands cannot follow close_notify. */
+TEST(an_update_after_the_end_of_writing_breaks_nothing, tls_kit, tls_kit_open, tls_kit_close)
+{
+    struct tls_forge forge;
+    char bytes[8] = "";
+
+    open_forge(tls_kit, &forge);
+    assert_int_equal(shutdown(tls_kit->fd, SHUT_WR), 0);
+    for (int i = 0; i < 2; i++) {
+        tls_forge_update(&forge, true);
+        tls_forge_put(&forge, TLS_FORGE_DATA, "more", 4);
+    }
+    assert_true(tls_forge_send(&forge, tls_kit->far));
+    assert_int_equal(recv(tls_kit->fd, bytes, sizeof(bytes), 0), 8);
+    assert_memory_equal(bytes, "moremore", 8);
+    assert_int_equal(tls_peer_receive(&tls_kit->peer, &tls_kit->got), SSL_ERROR_ZERO_RETURN);
+    tls_forge_close(&forge);
+}
+
 TEST(an_alert_after_the_handshake_is_named, tls_kit, tls_kit_open, tls_kit_close)
 {
     static const uint8_t alert[] = {SSL3_AL_FATAL, SSL_AD_INTERNAL_ERROR};
