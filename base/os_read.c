@@ -72,6 +72,7 @@ static bool read_all(const struct said *said, int fd, struct buf *bytes)
     return true;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): `said` is written to. */
 bool os_read(const struct os_source *source, struct buf *ret_bytes, char *error, size_t error_size)
 {
     const struct said said = {.source = source, .error = error, .size = error_size};

@@ -117,20 +117,21 @@ const char *audit_why(struct audit *audit)
 bool audit_reopen(struct audit *audit, uint32_t wait_ms, char error[AUDIT_ERROR_MAX])
 {
     uint64_t end_ms = os_now_ms() + wait_ms;
-    const struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),
-                                 .tv_nsec = (long)(end_ms % 1000 * 1000000)};
 
     MUTEX_HOLD(&audit->mutex);
     const struct audit_asked *asked = &audit->asked;
     uint64_t ask = ++audit->asked.reopen_asks;
 
     while (asked->reopen_dones < ask) {
-        if (pthread_cond_clockwait(&audit->changed, &audit->mutex, CLOCK_MONOTONIC, &end)) {
+        uint64_t now_ms = os_now_ms();
+
+        if (now_ms >= end_ms) {
             (void)snprintf(error, AUDIT_ERROR_MAX,
                            "%s could not be opened again in %u ms: is its disk slow?",
                            audit_name(audit), wait_ms);
             return false;
         }
+        thread_wait(&audit->changed, &audit->mutex, end_ms - now_ms);
     }
     (void)snprintf(error, AUDIT_ERROR_MAX, "%s", asked->reopen_error);
     return error[0] == '\0';

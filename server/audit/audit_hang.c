@@ -63,11 +63,6 @@ bool audit_ends(struct audit *audit)
     return audit->is_left;
 }
 
-static struct timespec time_of(uint64_t ms)
-{
-    return (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
-}
-
 bool audit_wait_end(struct audit *audit, uint32_t wait_ms)
 {
     uint64_t end_ms = os_now_ms() + wait_ms;
@@ -75,9 +70,9 @@ bool audit_wait_end(struct audit *audit, uint32_t wait_ms)
     MUTEX_HOLD(&audit->mutex);
     while (!audit->has_ended && (audit->in_store || os_now_ms() < end_ms)) {
         uint64_t now_ms = os_now_ms();
-        struct timespec end = time_of(now_ms < end_ms ? end_ms : now_ms + STORE_STEP_MS);
 
-        (void)pthread_cond_clockwait(&audit->changed, &audit->mutex, CLOCK_MONOTONIC, &end);
+        thread_wait(&audit->changed, &audit->mutex,
+                    now_ms < end_ms ? end_ms - now_ms : STORE_STEP_MS);
     }
     if (!audit->has_ended) {
         log_warn("audit",

@@ -9,8 +9,8 @@
 enum {
     REAP_EVERY_MS = 1000,
     KEEP_AGE_MS = 60000,
-    REOPEN_MS = 5000,        /* Longest time that a reload waits for the audit file. */
-    FILES_WAIT_MS = 6000,    /* The same for the end and all files; longer, because a reload uses */
+    REOPEN_MS = 3000,        /* Longest time that a reload waits for the audit file. */
+    FILES_WAIT_MS = 4000,    /* The same for the end and all files; longer, because a reload uses */
                              /* the audit log. */
     TOUCHED_PER_SESSION = 2, /* Room for sessions that end and begin between two reports. */
 };

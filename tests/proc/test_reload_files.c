@@ -48,7 +48,6 @@ static void set_up(void)
     ensemble_write_configs(&ensemble);
     faulty = faulty_open(ensemble.replicas[0].faulty);
     shell_open(&ensemble);
-    assert_int_equal(setenv("C", certs.dir, 1), 0);
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);
 }
