@@ -104,7 +104,7 @@ static enum op_kind kind_of(const struct http_request *request)
 }
 
 /* Reports a refusal to the audit log, before the text of the problem can be changed. */
-static void tell_refused(struct http_conn *conn, const struct op_problem *problem)
+static void tell_refused(struct http_conn *conn, const struct op_problem *problem, uint32_t status)
 {
     const struct http_request *request = &conn->request;
 
@@ -116,6 +116,7 @@ static void tell_refused(struct http_conn *conn, const struct op_problem *proble
                                        .has_index = problem->has_index,
                                        .index = problem->index,
                                        .err = problem->err,
+                                       .status = status,
                                        .why = problem->detail,
                                    });
 }
@@ -153,7 +154,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     text_clear(&conn->out, HTTP_KEEP_BYTES);
     jsonw_init(&json, &conn->out.own);
     op_json_problem(&json, &problem);
-    tell_refused(conn, &problem);
+    tell_refused(conn, &problem, status);
     request->fault.err = problem.err;
 
     struct MHD_Response *response = http_response_out(conn, "application/problem+json");

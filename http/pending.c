@@ -337,6 +337,7 @@ static void answer_upgrade(struct pending *pending, const struct first_head *fir
                      &(struct gate_refusal){.op = "websocket",
                                             .client = &upgrade->principal,
                                             .err = refusal.err,
+                                            .status = refusal.status,
                                             .why = refusal.detail});
         refuse(pending, refusal);
     } else {

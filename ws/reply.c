@@ -100,6 +100,9 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
     if (may_retry && problem->retry_after_ms == 0) {
         problem->retry_after_ms = RETRY_AFTER_MS;
     }
+    if (err == ERR_NO_AUTH && !socket->principal.auth) {
+        problem->status = STATUS_UNAUTHORIZED;
+    }
     count_secret(message, err);
     gate_refused(socket->ws->gate, &(struct gate_refusal){
                                        .op = request->def ? request->def->name : NULL,
@@ -109,11 +112,9 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
                                        .has_index = problem->has_index,
                                        .index = problem->index,
                                        .err = err,
+                                       .status = problem->status,
                                        .why = problem->detail,
                                    });
-    if (err == ERR_NO_AUTH && !socket->principal.auth) {
-        problem->status = STATUS_UNAUTHORIZED;
-    }
     json = ws_out_begin(socket->ws);
     op_json_reply_error(&json, &message->id, problem);
     (void)ws_out_reply(socket); /* A problem is never too large. */

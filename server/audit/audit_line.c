@@ -393,7 +393,9 @@ void audit_put_refusal(struct buf *out, const struct audit_refusal *refusal, int
     bool has_why = refusal->why && refusal->why[0] != '\0';
     struct slice why = slice_str(has_why ? refusal->why : err_text(refusal->err));
 
-    jsonw_kv_u64(&json, "status", (uint64_t)err_http_status(refusal->err));
+    uint64_t status = (uint64_t)err_http_status(refusal->err);
+
+    jsonw_kv_u64(&json, "status", refusal->status != 0 ? refusal->status : status);
     jsonw_kv_cstr(&json, "error", err_name(refusal->err));
     jsonw_kv_string(&json, "reason", beginning_of(why, WHY_MAX));
     end(&json);

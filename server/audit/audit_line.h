@@ -68,6 +68,7 @@ struct audit_refusal {
     const struct op_principal *client; /* NULL: unknown. */
     uint64_t session;                  /* Public id; 0: none. */
     enum err err;
+    uint32_t status; /* Of the answer; 0: that of `err`. */
     const char *why; /* NULL: the text of `err`. Of any length, as the path. */
 };
 

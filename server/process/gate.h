@@ -186,6 +186,7 @@ struct gate_refusal {
     bool has_index;   /* `index` is the element of the multi that was refused. */
     uint32_t index;
     enum err err;
+    uint32_t status; /* Of the answer; 0: that of `err`. */
     const char *why; /* NULL: the text of `err`. */
 };
 

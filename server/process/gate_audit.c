@@ -25,6 +25,7 @@ void gate_refused(struct gate *gate, const struct gate_refusal *refusal)
                                  .client = refusal->client,
                                  .session = refusal->session,
                                  .err = refusal->err,
+                                 .status = refusal->status,
                                  .why = refusal->why};
 
     if (args && refusal->has_index && refusal->index < args->op_count) {

@@ -217,6 +217,9 @@ TEST(a_refusal_has_no_hash, lines, set_up, tear_down)
         "\"address\":\"10.0.0.7\",\"identities\":[\"ip:10.0.0.7\",\"digest:bob\"],"
         "\"session\":\"0x10\",\"status\":403,\"error\":\"NoAuth\",\"reason\":\"because\"}\n");
     assert_false(audit_line_mark(buf_slice(&lines->out)).has_zxid);
+    refusal.status = 401; /* The answer may have another one than the error. */
+    audit_put_refusal(&lines->out, &refusal, 1000);
+    assert_non_null(strstr(buf_cstr(&lines->out), "\"status\":401,\"error\":\"NoAuth\""));
     principal_release(&client);
 }
 
