@@ -23,9 +23,10 @@ enum {
     STORE_GENESIS_MAX = 3072, /* Bytes of store_identity.genesis. */
     /* Files open at a time, besides snapshots on their way to learners: four small records, the
      * last segments of the live and the staged log, the next segment, a snapshot being received, a
-     * snapshot being written, and for each of two threads one snapshot and two segments that the
-     * thread reads. The number does not grow with the log. */
-    STORE_FILES_MAX = 16,
+     * snapshot being written, for each of two threads one snapshot and two segments that the
+     * thread reads, and two segments that the thread of the audit log reads. The number does not
+     * grow with the log. */
+    STORE_FILES_MAX = 18,
 };
 
 /* The identity of this disk, kept in two slots. No other operation runs before it is durable. */
