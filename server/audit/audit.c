@@ -34,8 +34,8 @@ static enum err open_file(struct audit *audit, char error[AUDIT_ERROR_MAX])
     if (err != ERR_OK) {
         (void)snprintf(error, AUDIT_ERROR_MAX,
                        err == ERR_FORMAT
-                           ? "auditFile: the end of %s is not that of an audit file; name another "
-                             "file, or move this one away"
+                           ? "auditFile: the end of %s, or its first line, is not that of an "
+                             "audit file; name another file, or move this one away"
                            : "auditFile: cannot read %s; check the disk, or name another file",
                        options->path);
         audit_file_close(&audit->file);
@@ -262,7 +262,8 @@ static void look(struct audit *audit, uint64_t reopen)
 
 static void take_refusals(struct audit *audit)
 {
-    if (!audit_make_room(audit)) {
+    /* Not between the lines of a transaction: a crash would cut them off. */
+    if (audit->rec || !audit_make_room(audit)) {
         return; /* They wait where they are, and later ones are counted. */
     }
     MUTEX_HOLD(&audit->mutex);
@@ -287,12 +288,17 @@ static void take_refusals(struct audit *audit)
 static bool finish_record(struct audit *audit)
 {
     bool more = audit->rec != NULL;
+    zxid_t zxid = more ? audit->rec->zxid : 0;
 
     while (more) {
-        if (!audit_make_room(audit) || !audit->rec) {
+        if (!audit_make_room(audit)) {
             return false;
         }
+        if (!audit->rec) {
+            return audit->at == zxid; /* Its other lines were dropped, or it is recorded again. */
+        }
         more = audit_record_line(&audit->record, os_wall_ms(), &audit->out);
+        audit->has_lines = audit->has_lines || more;
     }
     if (audit->rec) {
         audit->at = audit->rec->zxid;
@@ -312,6 +318,7 @@ static bool take_records(struct audit *audit, struct logrec **recs, size_t count
         if (more) {
             audit->rec = logrec_ref(recs[i]);
             audit_record_begin(&audit->record, audit->rec);
+            audit->has_lines = false;
             more = finish_record(audit);
         }
         logrec_unref(recs[i]);

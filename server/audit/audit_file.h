@@ -86,7 +86,7 @@ struct audit_tail {
 /* Repairs the end of the file: cuts off a torn line, and the lines of a transaction of which not
  * all were written, so that they can be written again. Then looks for the last zxid, and for the
  * last line before it that names a cluster. ERR_FORMAT:
- * the file does not end like an audit file, and is left as it is. ERR_IO. */
+ * the file does not begin and end like an audit file, and is left as it is. ERR_IO. */
 enum err audit_tail_read(struct audit_file *file, struct audit_tail *ret_tail);
 
 #endif

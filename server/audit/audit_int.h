@@ -53,6 +53,7 @@ struct audit {
     zxid_t at;                    /* All up to here is in the file, in `out`, or dropped. */
     struct logrec *rec;           /* Record of which not all lines are in `out`; NULL: none. */
     struct audit_record record;   /* Its lines. */
+    bool has_lines;               /* The last lines of `out`, or of the file, are lines of it. */
     struct buf out;               /* Lines on their way to the file. */
     size_t written;               /* Bytes of `out` that are in the file. */
     uint64_t full_ms;             /* Since then the reader has taken nothing; 0: it reads. */

@@ -77,25 +77,47 @@ static size_t lines_in(struct slice text)
     return count;
 }
 
-/* Returns the end of the line of which a part is in the file: its rest is never dropped. */
-static size_t begun_end(const struct audit *audit)
+/* Returns the end of what is never dropped: the rest of a line of which a part is in the file, and
+ * the line about a start, which tells the cluster. */
+static size_t kept_end(const struct audit *audit)
 {
+    static const char open[] = "{\"event\":\"open\",";
     struct slice rest = slice_from(buf_slice(&audit->out), audit->written);
+    bool is_open = audit->written == 0 && rest.len > sizeof(open) &&
+                   memcmp(rest.data, open, sizeof(open) - 1) == 0;
+    bool is_begun = audit->written > 0 && audit->out.data[audit->written - 1] != '\n';
 
-    if (audit->written == 0 || audit->out.data[audit->written - 1] == '\n') {
-        return audit->written;
-    }
-    return audit->written + slice_find(rest, '\n') + 1;
+    return is_open || is_begun ? audit->written + slice_find(rest, '\n') + 1 : audit->written;
 }
 
-/* Drops the lines of which nothing is in the file. */
+/* Drops the lines of the present record that are not in `out` yet. Returns their number. */
+static size_t drop_record(struct audit *audit)
+{
+    size_t len = audit->out.len;
+    size_t count = 0;
+
+    while (audit_record_line(&audit->record, 0, &audit->out)) {
+        audit->out.len = len;
+        count++;
+    }
+    audit->at = audit->rec->zxid;
+    logrec_unref(audit->rec);
+    audit->rec = NULL;
+    return count;
+}
+
+/* Drops the lines of which nothing is in the file. A transaction that loses a line loses all that
+ * follow, so that the line about them covers it, and nothing of it follows. */
 static void drop(struct audit *audit)
 {
-    size_t keep = begun_end(audit);
+    size_t keep = kept_end(audit);
     size_t count = lines_in(slice_from(buf_slice(&audit->out), keep));
 
     if (count == 0) {
         return;
+    }
+    if (audit->rec && audit->has_lines) {
+        count += drop_record(audit);
     }
     if (audit->dropped_lines == 0) {
         audit->dropped_after = atomic_load(&audit->recorded);

@@ -101,19 +101,51 @@ static enum err find_zxid(const struct audit_file *file, uint64_t *end, uint8_t 
     return err;
 }
 
+static const char line_begin[] = "{\"event\":\"";
+
+enum {
+    LINE_BEGIN = sizeof(line_begin) - 1
+};
+
 /* Whether the bytes from `start` to the end of the file can be the beginning of a line. A file that
  * is no audit file, named by mistake, must not lose its end. After a loss of power the bytes may be
  * zero. */
 static bool is_torn_line(const struct audit_file *file, uint64_t start)
 {
-    static const char begin[] = "{\"event\":\"";
-    uint8_t head[sizeof(begin) - 1];
+    uint8_t head[LINE_BEGIN];
     size_t len = (size_t)min_u64(file->size - start, sizeof(head));
 
     if (file->size - start > AUDIT_LINE_MAX || read_at(file, start, head, len) != ERR_OK) {
         return false;
     }
-    return memcmp(head, begin, len) == 0 || slice_is_zero(slice_make(head, len));
+    return memcmp(head, line_begin, len) == 0 || slice_is_zero(slice_make(head, len));
+}
+
+/* Whether a line begins at `start`. */
+static bool is_line(const struct audit_file *file, uint64_t start)
+{
+    uint8_t head[LINE_BEGIN];
+
+    return file->size - start > LINE_BEGIN && read_at(file, start, head, LINE_BEGIN) == ERR_OK &&
+           memcmp(head, line_begin, LINE_BEGIN) == 0;
+}
+
+/* Checks that the file begins with a line of an audit log, and that the last line before `end` is
+ * one. */
+static enum err check_lines(const struct audit_file *file, uint64_t end, uint8_t *piece)
+{
+    uint64_t low = end > AUDIT_LINE_MAX ? end - AUDIT_LINE_MAX : 0;
+    uint64_t start = 0;
+
+    if (end == 0) {
+        return ERR_OK;
+    }
+    enum err err = line_start(file, end - 1, low, piece, &start);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    return is_line(file, 0) && is_line(file, start) ? ERR_OK : ERR_FORMAT;
 }
 
 /* Reads the cluster from the line at `start`. */
@@ -189,6 +221,9 @@ enum err audit_tail_read(struct audit_file *file, struct audit_tail *ret_tail)
     }
     if (err == ERR_OK) {
         err = find_zxid(file, &end, piece, ret_tail);
+    }
+    if (err == ERR_OK) {
+        err = check_lines(file, end, piece);
     }
     if (err == ERR_OK && end < size) {
         audit_file_cut(file, (size_t)(size - end));

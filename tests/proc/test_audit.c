@@ -149,11 +149,6 @@ static json_t *wait_line(uint32_t index, const char *one, const char *other)
     return line;
 }
 
-static int status_of(const json_t *line)
-{
-    return (int)json_integer_value(json_object_get(line, "status"));
-}
-
 static const char *member(const json_t *line, const char *name)
 {
     const char *value = json_string_value(json_object_get(line, name));
@@ -344,7 +339,8 @@ TEST(refusals_are_recorded)
     ensemble_call_until(&ensemble, 1, "GET", "/znodes/v1/closed", NULL, 401);
     json_t *line = wait_line(1, "\"event\":\"refused\"", "\"op\":\"get\",\"path\":\"/closed\"");
 
-    assert_int_equal(status_of(line), 401); /* As the client got it: it had no credentials. */
+    assert_int_equal(json_integer_value(json_object_get(line, "status")),
+                     401); /* As the client got it: it had no credentials. */
     assert_string_equal(member(line, "error"), "NoAuth");
     assert_string_equal(member(line, "address"), "127.0.0.1");
     assert_true(member(line, "reason")[0] != '\0');
@@ -357,7 +353,7 @@ TEST(refusals_are_recorded)
     assert_int_equal(call(asked, "DELETE", "/znodes/v1/closed?version=7", EVE, NULL), 412);
     assert_int_equal(call(asked, "PUT", "/znodes/v1/closed", EVE, "y"), 403);
     line = wait_line(asked, "\"event\":\"refused\"", "\"op\":\"set\",\"path\":\"/closed\"");
-    assert_int_equal(status_of(line), 403);
+    assert_int_equal(json_integer_value(json_object_get(line, "status")), 403);
     assert_true(has_identity(line, "identities", "digest:eve"));
     json_decref(line);
     static const char multi[] = "{\"ops\":[{\"op\":\"create\",\"path\":\"/never\"},"
@@ -576,7 +572,7 @@ TEST(a_long_message_of_a_stranger_ends_no_replica)
     socket_close(socket);
     line = wait_line(0, "\"event\":\"refused\"", "\"path\":\"/aaaa");
     assert_int_equal(strlen(member(line, "path")), 16384);
-    assert_int_equal(status_of(line), 401);
+    assert_int_equal(json_integer_value(json_object_get(line, "status")), 401);
     json_decref(line);
     assert_int_equal(call(0, "GET", "/livez", NULL, NULL), 200);
 }

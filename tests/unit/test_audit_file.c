@@ -161,6 +161,26 @@ TEST(another_file_is_left_as_it_is, akit, akit_set_up, akit_tear_down)
     assert_string_equal(akit_text(akit), "root:x:0:0\ndaemon:x:1:1");
 }
 
+static void expect_foreign(struct akit *kit, const char *text)
+{
+    (void)unlink(kit->path);
+    put_str(kit, text);
+    (void)tail_of(kit, ERR_FORMAT);
+    assert_string_equal(akit_text(kit), text);
+}
+
+/* Also when it ends with a line feed, or with lines that would be cut off. */
+TEST(another_text_is_left_as_it_is, akit, akit_set_up, akit_tear_down)
+{
+    expect_foreign(akit, "root:x:0:0\n");
+    expect_foreign(akit, "\n");
+    expect_foreign(akit, LINE("1") "root:x:0:0\n");
+    expect_foreign(akit, "root:x:0:0\n" LINE("1"));
+    expect_foreign(akit, "root:x:0:0\n" LINE("1") "{\"event\":\"change\"");
+    expect_foreign(akit, LINE("1") "root:x:0:0\n" MORE("2"));
+    expect_foreign(akit, "{\"time\":\"now\",\"level\":\"INFO\"}\n");
+}
+
 TEST(what_cannot_be_the_file_is_refused_with_a_sentence, akit, akit_set_up, akit_tear_down)
 {
     char path[160];

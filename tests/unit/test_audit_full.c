@@ -1,4 +1,5 @@
 /* An audit file that cannot be written: full disks, slow readers, file systems that hang. */
+#include "server/audit/audit_int.h"
 #include "tests/unit/audit_kit.h"
 
 #include <sys/file.h>
@@ -53,6 +54,108 @@ TEST(drop_counts_what_is_dropped, akit, akit_set_up, akit_tear_down)
     assert_int_equal(akit_count(text, "\"after\":1}]}\n"), 3);
     assert_int_equal(akit_count(text, "\"after\":3}]}\n"), 0);
     assert_int_equal(akit_count(text, "\n"), 5);
+}
+
+/* The line about dropped lines covers all of a transaction that lost a part of its lines. */
+TEST(a_transaction_that_is_dropped_in_part, akit, akit_set_up, akit_tear_down)
+{
+    char want[96];
+
+    akit->full = AUDIT_FULL_DROP;
+    atomic_store(&akit->budget, 50000); /* Of the four lines of the first one. */
+    akit_big(akit, 100);
+    akit_sets(akit, 1);
+    akit_run(akit);
+    AKIT_WAIT(akit_figures(akit).dropped >= 3);
+    atomic_store(&akit->budget, -1);
+    akit_record(akit);
+    AKIT_WAIT(!akit_figures(akit).failing);
+    akit_stop(akit);
+    const char *text = akit_text(akit);
+    size_t lines = akit_count(text, "\n");
+
+    (void)snprintf(want, sizeof(want), "{\"event\":\"dropped\",\"zxid\":\"0x%llx\"",
+                   (unsigned long long)akit->last);
+    assert_int_equal(akit_count(text, want), 1);
+    assert_int_equal(akit_count(text, ",\"more\":true}\n"), 2);
+    assert_int_equal(lines, akit_count(text, "{\"event\":"));
+
+    /* Nothing is recorded again. */
+    akit_remove(akit, "audit-position");
+    akit_run(akit);
+    akit_record(akit);
+    assert_int_equal(akit_count(akit_text(akit), "\n"), lines + 1);
+}
+
+/* Lines are dropped while a transaction has further ones: these are dropped with them, so that the
+ * line about them covers the transaction, and no rest of it follows. */
+TEST(the_rest_of_a_transaction_is_dropped_too, akit, akit_set_up, akit_tear_down)
+{
+    struct audit *audit = NULL;
+    struct logrec *rec = NULL;
+    size_t count = 0;
+
+    akit->full = AUDIT_FULL_DROP;
+    akit_sets(akit, 1);
+    zxid_t before = akit->last;
+
+    akit_big(akit, 100);
+    assert_int_equal(store_read(akit->skit->store, before, 1, 1, &rec, &count), ERR_OK);
+    assert_int_equal(akit_open(akit), ERR_OK);
+    audit = akit->audit;
+    audit->at = before;
+    audit->failing = true;
+    audit->write_failing = true;
+    audit->retry_ms = UINT64_MAX;
+    audit->rec = rec;
+    audit_record_begin(&audit->record, rec);
+    assert_true(audit_record_line(&audit->record, 0, &audit->out));
+    audit->has_lines = true;
+    assert_true(audit_make_room(audit));
+    assert_null(audit->rec);
+    assert_true(audit->at == akit->last);
+    assert_int_equal(audit->out.len, 0);
+    assert_int_equal(akit_figures(akit).dropped, 4);
+}
+
+/* Without it the file would not tell its cluster. */
+TEST(the_line_about_the_start_is_not_dropped, akit, akit_set_up, akit_tear_down)
+{
+    static const char begin[] = "{\"event\":\"open\",";
+
+    akit->full = AUDIT_FULL_DROP;
+    atomic_store(&akit->budget, 0);
+    akit_sets(akit, 3);
+    akit_run(akit);
+    AKIT_WAIT(akit_figures(akit).dropped > 0);
+    atomic_store(&akit->budget, -1);
+    akit_record(akit);
+    AKIT_WAIT(!akit_figures(akit).failing);
+    const char *text = akit_text(akit);
+
+    assert_int_equal(strncmp(text, begin, sizeof(begin) - 1), 0);
+    assert_int_equal(akit_count(text, begin), 1);
+    assert_int_equal(akit_figures(akit).dropped, 3);
+    assert_int_equal(akit_count(text, "\"lines\":3}"), 1);
+}
+
+/* Or a crash would cut it off with the lines of the transaction. */
+TEST(no_refusal_is_within_a_transaction, akit, akit_set_up, akit_tear_down)
+{
+    const struct op_principal client = {.address = "::1"};
+    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
+
+    atomic_store(&akit->budget, 50000);
+    akit_big(akit, 100);
+    akit_run(akit);
+    AKIT_WAIT(akit_figures(akit).failing);
+    audit_refused(akit->audit, &refusal);
+    atomic_store(&akit->budget, -1);
+    akit_record(akit);
+    AKIT_WAIT(akit_count(akit_text(akit), "{\"event\":\"refused\"") == 1);
+    const char *refused = strstr(akit_text(akit), "{\"event\":\"refused\"");
+
+    assert_null(strstr(refused, "{\"event\":\"change\""));
 }
 
 /* ---- A slow reader. ---- */
