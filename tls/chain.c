@@ -1,5 +1,7 @@
 #include "tls/chain.h"
 
+#include "tls/pem.h"
+
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/crypto.h"
@@ -43,20 +45,6 @@ static bool read_file(const struct os_source *source, struct buf *ret_bytes,
     return os_read(source, ret_bytes, fault->text, sizeof(fault->text));
 }
 
-/* No file may ask for a password at the terminal. */
-static int no_password(char *to UNUSED, int size UNUSED, int writing UNUSED, void *arg UNUSED)
-{
-    return -1;
-}
-
-static BIO *bio_over(const struct buf *bytes)
-{
-    BIO *bio = BIO_new_mem_buf(bytes->len > 0 ? (const void *)bytes->data : "", (int)bytes->len);
-
-    ASSERT(bio);
-    return bio;
-}
-
 /* ---- A chain ---- */
 
 /* Whether all of a PEM file was read: the last error says that no further block begins. */
@@ -72,16 +60,16 @@ static bool at_end(void)
 static bool parse_chain(struct tls_chain *chain, const struct os_source *source,
                         const struct buf *bytes, struct tls_fault *fault)
 {
-    BIO *bio = bio_over(bytes);
+    BIO *bio = tls_pem_open(buf_slice(bytes));
     X509 *next = NULL;
     bool end = false;
 
     chain->issuers = sk_X509_new_null();
     ASSERT(chain->issuers);
     ERR_clear_error();
-    chain->leaf = PEM_read_bio_X509_AUX(bio, NULL, no_password, NULL);
+    chain->leaf = PEM_read_bio_X509_AUX(bio, NULL, tls_pem_no_password, NULL);
     while (chain->leaf && sk_X509_num(chain->issuers) <= ISSUERS_MAX &&
-           (next = PEM_read_bio_X509(bio, NULL, no_password, NULL)) != NULL) {
+           (next = PEM_read_bio_X509(bio, NULL, tls_pem_no_password, NULL)) != NULL) {
         ASSERT(sk_X509_push(chain->issuers, next) > 0);
     }
     end = at_end();
@@ -134,16 +122,9 @@ static bool check_dates(const X509 *certificate, const struct os_source *source,
 /* Lowers `*expires_ms` to this date. */
 static void note_end(const ASN1_TIME *date, int64_t *expires_ms)
 {
-    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-    int days = 0;
-    int seconds = 0;
+    int64_t end_ms = tls_pem_seconds(date) * SECOND_MS;
 
-    if (epoch && ASN1_TIME_diff(&days, &seconds, epoch, date) == 1) {
-        int64_t end_ms = ((int64_t)days * 86400 + seconds) * SECOND_MS;
-
-        *expires_ms = end_ms < *expires_ms ? end_ms : *expires_ms;
-    }
-    ASN1_TIME_free(epoch);
+    *expires_ms = end_ms < *expires_ms ? end_ms : *expires_ms;
 }
 
 static bool check_issuers(struct tls_chain *chain, const struct os_source *source,
@@ -202,9 +183,9 @@ static bool load_key(struct tls_chain *chain, const char *cert_path, const char 
 
     done = read_file(&source, &bytes, fault);
     if (done) {
-        BIO *bio = bio_over(&bytes);
+        BIO *bio = tls_pem_open(buf_slice(&bytes));
 
-        chain->key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+        chain->key = PEM_read_bio_PrivateKey(bio, NULL, tls_pem_no_password, NULL);
         BIO_free(bio);
     }
     os_read_release(&bytes);
@@ -271,13 +252,13 @@ static bool add_ca(struct tls_trust *trust, X509 *ca, const struct os_source *so
 static bool parse_cas(struct tls_trust *trust, const struct os_source *source,
                       const struct buf *bytes, struct tls_fault *fault)
 {
-    BIO *bio = bio_over(bytes);
+    BIO *bio = tls_pem_open(buf_slice(bytes));
     X509 *ca = NULL;
     bool good = true;
     int count = 0;
 
     ERR_clear_error();
-    while (good && (ca = PEM_read_bio_X509(bio, NULL, no_password, NULL)) != NULL) {
+    while (good && (ca = PEM_read_bio_X509(bio, NULL, tls_pem_no_password, NULL)) != NULL) {
         good = add_ca(trust, ca, source, fault);
         X509_free(ca);
         count++;
@@ -333,12 +314,12 @@ static bool read_crls(struct tls_trust *trust, STACK_OF(X509_CRL) * lists,
                       const struct os_source *source, const struct buf *bytes,
                       struct tls_fault *fault)
 {
-    BIO *bio = bio_over(bytes);
+    BIO *bio = tls_pem_open(buf_slice(bytes));
     X509_CRL *crl = NULL;
     bool good = true;
 
     ERR_clear_error();
-    while (good && (crl = PEM_read_bio_X509_CRL(bio, NULL, no_password, NULL)) != NULL) {
+    while (good && (crl = PEM_read_bio_X509_CRL(bio, NULL, tls_pem_no_password, NULL)) != NULL) {
         ASSERT(sk_X509_CRL_push(lists, crl) > 0);
         good = add_crl(trust, crl, source, fault);
     }

@@ -1,5 +1,7 @@
 #include "tls/failure.h"
 
+#include "tls/inspect.h"
+
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -25,13 +27,14 @@ const char *tls_failure_text(enum tls_failure failure)
     return failures[failure].text;
 }
 
-static enum tls_failure of_certificate(long result)
+static enum tls_failure of_certificate(int result)
 {
+    static const enum tls_failure failures_of[] = {[INSPECT_UNKNOWN_CA] = TLS_UNKNOWN_CA,
+                                                   [INSPECT_EXPIRED] = TLS_EXPIRED,
+                                                   [INSPECT_EARLY] = TLS_NOT_YET,
+                                                   [INSPECT_OTHER] = TLS_CERTIFICATE};
+
     switch (result) {
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-        return TLS_EXPIRED;
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-        return TLS_NOT_YET;
     case X509_V_ERR_CERT_REVOKED:
         return TLS_REVOKED;
     case X509_V_ERR_CRL_HAS_EXPIRED:
@@ -39,16 +42,8 @@ static enum tls_failure of_certificate(long result)
         return TLS_CRL_OLD;
     case X509_V_ERR_UNABLE_TO_GET_CRL:
         return TLS_CRL_NONE;
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-    case X509_V_ERR_CERT_UNTRUSTED:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-        return TLS_UNKNOWN_CA;
     default:
-        return TLS_CERTIFICATE;
+        return failures_of[inspect_reason(result)];
     }
 }
 
@@ -93,7 +88,7 @@ static enum tls_failure take(unsigned long code, const SSL *ssl, char detail[TLS
         long result = SSL_get_verify_result(ssl);
 
         (void)snprintf(detail, TLS_DETAIL_MAX, "%s", X509_verify_cert_error_string(result));
-        return of_certificate(result);
+        return of_certificate((int)result);
     }
     if (reason > SSL_AD_REASON_OFFSET) {
         (void)snprintf(detail, TLS_DETAIL_MAX, "%s",

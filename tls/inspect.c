@@ -1,5 +1,7 @@
 #include "tls/inspect.h"
 
+#include "tls/pem.h"
+
 #include "base/check.h"
 
 #include <arpa/inet.h>
@@ -13,42 +15,22 @@
 enum {
     CHAIN_MAX = 16, /* Certificates of one text. */
     LEVEL = 2,      /* The security level of OpenSSL, as at a handshake: 112 bits. */
-    MAIL_MAX = 320,
     TYPE_MAX = 32,
     YEAR_BASE = 1900
 };
 
 /* ---- Reading ---- */
 
-static BIO *open_text(struct slice text)
-{
-    BIO *bio = BIO_new_mem_buf(text.len > 0 ? (const void *)text.data : "", (int)text.len);
-
-    ASSERT(bio);
-    return bio;
-}
-
-/* Refuses encrypted keys: without this function OpenSSL asks for a password at the terminal. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): the type of OpenSSL. */
-static int no_password(char *text, int size, int writes, void *ctx)
-{
-    (void)text;
-    (void)size;
-    (void)writes;
-    (void)ctx;
-    return -1;
-}
-
 /* Reads all certificates of the text, at most CHAIN_MAX. */
 static STACK_OF(X509) * read_certs(struct slice pem)
 {
     STACK_OF(X509) *certs = sk_X509_new_null();
-    BIO *bio = open_text(pem);
+    BIO *bio = tls_pem_open(pem);
     X509 *cert = NULL;
 
     ASSERT(certs);
     while (sk_X509_num(certs) < CHAIN_MAX &&
-           (cert = PEM_read_bio_X509(bio, NULL, no_password, NULL))) {
+           (cert = PEM_read_bio_X509(bio, NULL, tls_pem_no_password, NULL))) {
         ASSERT(sk_X509_push(certs, cert) > 0);
     }
     ERR_clear_error();
@@ -58,19 +40,12 @@ static STACK_OF(X509) * read_certs(struct slice pem)
 
 static EVP_PKEY *read_key(struct slice pem)
 {
-    BIO *bio = open_text(pem);
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+    BIO *bio = tls_pem_open(pem);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, tls_pem_no_password, NULL);
 
     ERR_clear_error();
     BIO_free(bio);
     return key;
-}
-
-static int64_t seconds_of(const ASN1_TIME *time)
-{
-    struct tm tm;
-
-    return ASN1_TIME_to_tm(time, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
 const char *inspect_date(int64_t time_s, char text[INSPECT_TEXT_MAX])
@@ -193,8 +168,8 @@ static void put_facts(X509 *x509, struct inspect_cert *cert)
     put_hex(ASN1_STRING_get0_data(serial), (size_t)ASN1_STRING_length(serial), "", cert->serial);
     ASSERT(X509_digest(x509, EVP_sha256(), digest, &digest_len) == 1);
     put_hex(digest, digest_len, ":", cert->fingerprint);
-    cert->from_s = seconds_of(X509_get0_notBefore(x509));
-    cert->until_s = seconds_of(X509_get0_notAfter(x509));
+    cert->from_s = tls_pem_seconds(X509_get0_notBefore(x509));
+    cert->until_s = tls_pem_seconds(X509_get0_notAfter(x509));
     cert->is_ca = X509_check_ca(x509) == 1;
     cert->serves = !cert->is_ca && X509_check_purpose(x509, X509_PURPOSE_SSL_SERVER, 0) == 1;
     cert->asks = !cert->is_ca && X509_check_purpose(x509, X509_PURPOSE_SSL_CLIENT, 0) == 1;
@@ -231,6 +206,7 @@ enum inspect_reason inspect_reason(int code)
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    case X509_V_ERR_CERT_UNTRUSTED:
         return INSPECT_UNKNOWN_CA;
     case X509_V_ERR_CERT_HAS_EXPIRED:
         return INSPECT_EXPIRED;
@@ -274,8 +250,8 @@ static void fault(struct check *check, bool error, const char *format, ...)
 
 static void check_dates(struct check *check, X509 *x509, const char *what)
 {
-    int64_t from_s = seconds_of(X509_get0_notBefore(x509));
-    int64_t until_s = seconds_of(X509_get0_notAfter(x509));
+    int64_t from_s = tls_pem_seconds(X509_get0_notBefore(x509));
+    int64_t until_s = tls_pem_seconds(X509_get0_notAfter(x509));
     int64_t now_s = check->question->now_s;
 
     if (now_s < from_s) {

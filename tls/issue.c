@@ -1,5 +1,7 @@
 #include "tls/issue.h"
 
+#include "tls/pem.h"
+
 #include "base/check.h"
 #include "base/minmax.h"
 
@@ -417,33 +419,14 @@ static void put_pair(X509 *cert, EVP_PKEY *key, struct issue_pair *pair)
     put_bio(key_bio, &pair->key);
 }
 
-/* Refuses encrypted keys: without this function OpenSSL asks for a password at the terminal. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): the type of OpenSSL. */
-static int no_password(char *text, int size, int writes, void *ctx)
-{
-    (void)text;
-    (void)size;
-    (void)writes;
-    (void)ctx;
-    return -1;
-}
-
-static BIO *read_bio(const struct buf *text)
-{
-    BIO *bio = BIO_new_mem_buf(text->len > 0 ? (const void *)text->data : "", (int)text->len);
-
-    ASSERT(bio);
-    return bio;
-}
-
 static bool load_ca(const struct issue_pair *ca, X509 **ret_cert, EVP_PKEY **ret_key,
                     char error[ISSUE_ERROR_MAX])
 {
-    BIO *cert_bio = read_bio(&ca->cert);
-    BIO *key_bio = read_bio(&ca->key);
+    BIO *cert_bio = tls_pem_open(buf_slice(&ca->cert));
+    BIO *key_bio = tls_pem_open(buf_slice(&ca->key));
 
-    *ret_cert = PEM_read_bio_X509(cert_bio, NULL, no_password, NULL);
-    *ret_key = PEM_read_bio_PrivateKey(key_bio, NULL, no_password, NULL);
+    *ret_cert = PEM_read_bio_X509(cert_bio, NULL, tls_pem_no_password, NULL);
+    *ret_key = PEM_read_bio_PrivateKey(key_bio, NULL, tls_pem_no_password, NULL);
     BIO_free(cert_bio);
     BIO_free(key_bio);
     ERR_clear_error();

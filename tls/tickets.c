@@ -101,11 +101,11 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     int result = OPEN_UNKNOWN;
 
     tls_tickets_turn(tickets, os_now_ms());
-    pthread_mutex_lock(&tickets->mutex);
+    mutex_lock(&tickets->mutex);
     current = tickets->current;
     previous = tickets->previous;
     has_previous = tickets->has_previous;
-    pthread_mutex_unlock(&tickets->mutex);
+    mutex_unlock(&tickets->mutex);
     if (sealing) {
         result = seal(&current, name, iv, cipher, mac);
     } else if (memcmp(name, current.name, sizeof(current.name)) == 0) {
