@@ -88,11 +88,9 @@ TEST(leader_killed_under_load, open_three, close_three)
     ENSEMBLE_CHECK(&ensemble, times_ms[ROUNDS - 1] <= WORST_MS);
 }
 
-/* Sends a request to a stopped process, which answers when it continues. */
-static int send_raw_read(uint16_t port)
+/* A connection to a replica that will be stopped: over TLS, its handshake needs a running one. */
+static int connect_raw(uint16_t port)
 {
-    static const char request[] = "GET /znodes/v1/stale?consistency=linearizable&dataformat=utf8 "
-                                  "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
 
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -101,8 +99,16 @@ static int send_raw_read(uint16_t port)
 
     assert_true(fd >= 0);
     ENSEMBLE_WAIT(&ensemble, loop_connect_result(fd) == 0);
-    assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
     return fd;
+}
+
+/* Sends a request to a stopped process, which answers when it continues. */
+static void send_raw_read(int fd)
+{
+    static const char request[] = "GET /znodes/v1/stale?consistency=linearizable&dataformat=utf8 "
+                                  "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+
+    assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
 }
 
 static void read_answer(int fd, char *answer)
@@ -132,6 +138,7 @@ TEST(silent_leader_is_replaced, open_three, close_three)
     load_start(&load, &ensemble, WRITERS);
     load_wait(&load, &ensemble, 100);
 
+    int fd = connect_raw(ensemble.replicas[leader].client_port);
     uint64_t start_ms = os_now_ms();
 
     ensemble_signal(&ensemble, leader, SIGSTOP);
@@ -141,8 +148,7 @@ TEST(silent_leader_is_replaced, open_three, close_three)
     print_message("next write after SIGSTOP of the leader: %d ms\n", (int)took_ms);
     ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/stale", "new", 200);
 
-    int fd = send_raw_read(ensemble.replicas[leader].client_port);
-
+    send_raw_read(fd);
     ensemble_signal(&ensemble, leader, SIGCONT);
     read_answer(fd, answer);
     ENSEMBLE_CHECK(&ensemble, !strstr(answer, "\"old\""));
