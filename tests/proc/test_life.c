@@ -197,7 +197,7 @@ static bool log_has(uint32_t index, const char *text)
 /* What a replica logs when SIGHUP has been handled. */
 static const char *hangup_line(void)
 {
-    return sealed_on() ? "certificates reloaded" : "SIGHUP: nothing is reloaded";
+    return sealed_on() ? "SIGHUP: reloaded: clientTls" : "SIGHUP: nothing is reloaded";
 }
 
 /* Operators send SIGHUP for a reload, and a closing terminal sends it, too. */

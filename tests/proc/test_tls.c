@@ -195,6 +195,10 @@ TEST(a_start_without_usable_files_writes_nothing)
     assert_int_equal(ensemble_stop(&ensemble, 0), 0);
     cert_kit_write(&certs, "replica.key", slice_str("broken"));
     shell_expect("zabra serve --config $D/1.cfg 2>&1", 2, "holds no private key");
+    shell_expect("sed 's|^dataDir=.*|dataDir='$D'/never|' $D/1.cfg >$D/never.cfg; "
+                 "zabra serve --config $D/never.cfg 2>&1",
+                 2, "holds no private key");
+    shell_expect("ls -d $D/never 2>&1", 2, "No such file"); /* Nothing was written. */
     add_server("sixth");
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);

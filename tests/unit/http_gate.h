@@ -17,13 +17,15 @@
 #include "server/process/reload.h"
 #include "server/process/watch_listing.h"
 #include "server/read/view.h"
+#include "tests/lib/unit.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    KIT_HISTORY = 0x1234abcd
+    KIT_HISTORY = 0x1234abcd,
+    KIT_DEADLINE_MS = 60000
 };
 
 struct gate {
@@ -83,5 +85,45 @@ void kit_put_state(struct gate *gate, zxid_t zxid);
 
 /* The metrics of the most recently started front end. */
 void kit_write_front_metrics(struct buf *out);
+
+/* ---- Slow requests ---- */
+
+/* Lets time pass: the test is about times. */
+static inline void kit_pass(uint64_t ms)
+{
+    uint64_t end_ms = os_now_ms() + ms;
+
+    while (os_now_ms() < end_ms) {
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* Waits until the held gate has a request, with `pump` (or NULL) between the looks; then holds it
+ * for that time, and releases it. */
+static inline void kit_hold_for(struct gate *gate, uint64_t ms, void (*pump)(void *ctx), void *ctx)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (atomic_load(&gate->inside) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        if (pump) {
+            pump(ctx);
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    kit_pass(ms);
+    atomic_store(&gate->held, false);
+}
+
+/* Waits for the first slow request: it is noted after its answer was sent. */
+static inline void kit_wait_slow(const struct gate *gate)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (atomic_load(&gate->slow_count) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        (void)poll(NULL, 0, 1);
+    }
+}
 
 #endif

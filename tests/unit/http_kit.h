@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 enum {
-    KIT_DEADLINE_MS = 60000,
     KIT_ANSWER_MAX = 8 << 20
 };
 

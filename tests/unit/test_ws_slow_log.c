@@ -15,24 +15,9 @@ static void setup(struct fixture *fixture)
     fixture->gate->limits.slow_request_ms = SLOW_MS;
 }
 
-static void pass(uint64_t ms)
+static void pump(void *socket)
 {
-    uint64_t end_ms = os_now_ms() + ms;
-
-    while (os_now_ms() < end_ms) {
-        (void)poll(NULL, 0, 1);
-    }
-}
-
-static void wait_inside(const struct fixture *fixture)
-{
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-
-    while (atomic_load(&fixture->gate->inside) == 0) {
-        assert_true(os_now_ms() < end_ms);
-        (void)socket_pump(fixture->socket);
-        (void)poll(NULL, 0, 1);
-    }
+    (void)socket_pump(socket);
 }
 
 /* Sends a message whose request the gate holds for SLOW_MS; returns whether it succeeded. */
@@ -43,9 +28,7 @@ static bool ask_held(const struct fixture *fixture, const char *members, uint64_
 
     atomic_store(&fixture->gate->held, true);
     *ret_id = socket_request(fixture->socket, "%s", members);
-    wait_inside(fixture);
-    pass(SLOW_MS);
-    atomic_store(&fixture->gate->held, false);
+    kit_hold_for(fixture->gate, SLOW_MS, pump, fixture->socket);
     reply = socket_reply(fixture->socket, *ret_id, SOCKET_TIMEOUT_MS);
     ok = json_is_true(json_object_get(reply, "ok"));
     json_decref(reply);
@@ -54,13 +37,9 @@ static bool ask_held(const struct fixture *fixture, const char *members, uint64_
 
 static void expect(const struct fixture *fixture, enum err err, uint64_t id, const char *trace)
 {
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     char number[32];
 
-    while (atomic_load(&fixture->gate->slow_count) == 0) {
-        assert_true(os_now_ms() < end_ms);
-        (void)poll(NULL, 0, 1);
-    }
+    kit_wait_slow(fixture->gate);
     (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)id);
     MUTEX_HOLD(&fixture->gate->front_mutex);
     assert_int_equal(atomic_load(&fixture->gate->slow_count), 1);
