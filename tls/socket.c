@@ -6,7 +6,6 @@
 #include "base/os_clock.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* The attached sockets, by descriptor. The kernel gives memory only for the part that is used. */
@@ -92,9 +91,6 @@ void tls_socket_free(struct tls_socket *socket)
 {
     SSL_free(socket->ssl);
     tls_context_unref(socket->context);
-    if (socket->plain.data) {
-        explicit_bzero(socket->plain.data, socket->plain.cap);
-    }
     buf_release(&socket->plain);
     buf_release(&socket->rest);
     mem_free(socket->sealed);
