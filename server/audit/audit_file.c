@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -163,6 +164,22 @@ static enum err error_of(int failed)
     }
 }
 
+/* Returns how many bytes to write at a time. Lines of the log, and of other programs, are written
+ * to standard error meanwhile: a pipe takes so few bytes as a whole or not at all, so that none of
+ * them stands within a line of the audit log, unless that is longer. */
+static size_t piece_of(const struct audit_file *file, const uint8_t *data, size_t len)
+{
+    if (file->path || len <= PIPE_BUF) {
+        return len;
+    }
+    const uint8_t *feed = memrchr(data, '\n', PIPE_BUF);
+
+    if (!feed) {
+        feed = memchr(data, '\n', len);
+    }
+    return feed ? (size_t)(feed - data) + 1 : len;
+}
+
 static ssize_t write_some(const struct audit_file *file, const uint8_t *data, size_t len)
 {
     return file->is_socket ? send(file->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -175,7 +192,8 @@ enum err audit_file_write(struct audit_file *file, const void *data, size_t len,
     enum err err = ERR_OK;
 
     while (done < len && err == ERR_OK) {
-        ssize_t count = write_some(file, (const uint8_t *)data + done, len - done);
+        const uint8_t *from = (const uint8_t *)data + done;
+        ssize_t count = write_some(file, from, piece_of(file, from, len - done));
 
         if (count > 0) {
             done += (size_t)count;

@@ -240,13 +240,14 @@ static _Noreturn void become_replica(struct replica *replica, uint32_t files_max
     char option[] = "--config";
     char *args[] = {name, command, option, replica->config, NULL};
     int log_fd = open(replica->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int error_fd = replica->stderr_fd > 0 ? replica->stderr_fd : log_fd;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (faulty && (setenv("LD_PRELOAD", ZABRA_FAULTY_LIBRARY, 1) != 0 ||
                    setenv(FAULTY_VARIABLE, replica->faulty, 1) != 0)) {
         _exit(127);
     }
-    if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0 &&
+    if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(error_fd, STDERR_FILENO) >= 0 &&
         limit_files(files_max)) {
         execv(ZABRA_BINARY, args);
     }

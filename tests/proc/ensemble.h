@@ -37,6 +37,7 @@ struct replica {
     char config[ENSEMBLE_PATH_MAX];
     char log[ENSEMBLE_PATH_MAX];
     char faulty[ENSEMBLE_PATH_MAX];
+    int stderr_fd; /* Standard error of the next process; 0: `log`, as standard output. */
 };
 
 struct ensemble {
