@@ -137,7 +137,17 @@ TEST(a_relay_learns_no_data)
     }
 }
 
-/* Each changed bit ends one connection, which comes back; no acknowledged write is lost. */
+/* How often a connection of this replica has ended, by the logs of all. */
+static uint32_t count_ends(uint32_t index)
+{
+    (void)shell("(cat $D/%u.log | grep 'is disconnected'; cat $D/*.log | grep 'peer %u is "
+                "disconnected') | wc -l",
+                index + 1, index + 1);
+    return (uint32_t)strtoul(shell_output, NULL, 10);
+}
+
+/* Each changed bit ends one connection, which comes back, and no other one; no acknowledged write
+ * is lost. */
 TEST(changed_bits_end_their_connection_only)
 {
     open_all("required");
@@ -149,13 +159,18 @@ TEST(changed_bits_end_their_connection_only)
         uint32_t other = (leader + 1 + i / 2 % 2) % REPLICAS;
         uint32_t from = i % 2 ? leader : other;
         uint32_t to = i % 2 ? other : leader;
+        uint32_t third = REPLICAS - from - to;
         uint64_t before = sum("zabra_peer_tls_failures_total");
+        uint32_t ends = count_ends(third);
+        uint32_t flipped = count_ends(to);
 
         load_wait(&load, &ensemble, BETWEEN);
         network_flip(&network, from, to);
         ENSEMBLE_WAIT(&ensemble, sum("zabra_peer_tls_failures_total") > before);
+        ENSEMBLE_WAIT(&ensemble, count_ends(to) >= flipped + 2); /* Both replicas log it. */
         wait_sealed("psk");
         ensemble_wait_all_ready(&ensemble);
+        assert_int_equal(count_ends(third), ends);
     }
     load_wait(&load, &ensemble, BETWEEN);
     load_stop(&load, &ensemble);
