@@ -1,7 +1,7 @@
 /* Keys that are renewed on a long connection between replicas, and peers that renew theirs without
  * end: this side is the acceptor's seal, the other one the TLS of OpenSSL, or another seal. */
 #include "tests/lib/tcp_raw.h"
-#include "tests/lib/tls_peer.h"
+#include "tests/lib/tls_forge.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -235,4 +235,45 @@ TEST(new_keys_at_a_pace_are_accepted, duel, open_duel, close_duel)
     }
     (void)tls_peer_push(&duel->peer, SIZE_MAX);
     assert_int_equal(take(duel), ERR_FORMAT);
+}
+
+/* ---- Messages of TLS in parts. ---- */
+
+/* OpenSSL writes nothing before it has the rest. This side does not wait for it. */
+TEST(half_a_message_of_tls_ends_the_connection, duel, open_duel, close_duel)
+{
+    static const uint8_t half[] = {SSL3_MT_KEY_UPDATE, 0, 0, 1};
+    struct tls_forge forge;
+
+    tls_forge_open(&forge, &duel->peer);
+    tls_forge_put(&forge, TLS_FORGE_HANDSHAKE, half, sizeof(half));
+    assert_true(tls_forge_send(&forge, duel->fds[1]));
+    assert_int_equal(take(duel), ERR_OK);
+    assert_int_equal(seal_write(duel->seal, slice_str("message")), 0);
+    assert_string_equal(seal_why(duel->seal),
+                        "the peer has stopped in the middle of a message of TLS");
+    tls_forge_close(&forge);
+}
+
+/* Each byte in a record of its own. */
+TEST(new_keys_in_parts_are_cut_off, duel, open_duel, close_duel)
+{
+    static const uint8_t update[] = {SSL3_MT_KEY_UPDATE, 0, 0, 1, 0};
+    struct tls_forge forge;
+    enum err err = ERR_OK;
+    int count = 0;
+
+    tls_forge_open(&forge, &duel->peer);
+    for (; !err; count++) {
+        assert_in_range(count, 0, 20);
+        for (size_t i = 0; i < sizeof(update); i++) {
+            tls_forge_put(&forge, TLS_FORGE_HANDSHAKE, update + i, 1);
+        }
+        tls_forge_renew(&forge);
+        assert_true(tls_forge_send(&forge, duel->fds[1]));
+        err = take(duel);
+    }
+    assert_int_equal(err, ERR_FORMAT);
+    assert_string_equal(seal_why(duel->seal), "the peer renews its keys without end");
+    tls_forge_close(&forge);
 }

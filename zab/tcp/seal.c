@@ -432,7 +432,11 @@ static size_t write_record(struct seal *seal, struct slice bytes)
         }
     }
     if (SSL_write_ex(seal->ssl, bytes.data, bytes.len, &written) != 1) {
-        explain(seal);
+        if (SSL_get_error(seal->ssl, 0) == SSL_ERROR_WANT_READ) {
+            (void)fail_limit(seal, "the peer has stopped in the middle of a message of TLS");
+        } else {
+            explain(seal);
+        }
         return 0;
     }
     ASSERT(written <= READ_BYTES); /* SSL_MODE_ENABLE_PARTIAL_WRITE: one record. */
