@@ -42,8 +42,7 @@ static void forget(struct akit *kit, bool note_too)
 static char *reference(struct akit *kit, long *ret_bytes)
 {
     forget(kit, true);
-    akit_run(kit);
-    akit_record(kit);
+    akit_again(kit);
     akit_stop(kit);
     char *changes = changes_of(kit);
 
@@ -63,8 +62,7 @@ static void crash_at(struct akit *kit, long bytes, bool loses_note)
         akit_remove(kit, "audit-position");
     }
     atomic_store(&kit->budget, -1);
-    akit_run(kit);
-    akit_record(kit);
+    akit_again(kit);
     akit_stop(kit);
 }
 

@@ -305,6 +305,41 @@ static inline void akit_record(struct akit *kit)
     AKIT_WAIT(akit_figures(kit).recorded == kit->last);
 }
 
+/* Starts it, after it was stopped or not, and records all. */
+static inline void akit_again(struct akit *kit)
+{
+    if (kit->audit) {
+        akit_stop(kit);
+    }
+    akit_run(kit);
+    akit_record(kit);
+}
+
+/* Appends `count` sets; then as akit_again. */
+static inline void akit_begin_with(struct akit *kit, int count)
+{
+    akit_sets(kit, count);
+    akit_again(kit);
+}
+
+/* Appends `count` sets, and waits until they are recorded. */
+static inline void akit_more(struct akit *kit, int count)
+{
+    akit_sets(kit, count);
+    akit_record(kit);
+}
+
+/* Reports `count` refusals to a client without identities. */
+static inline void akit_refuse(struct akit *kit, int count)
+{
+    const struct op_principal client = {.address = "::1"};
+    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
+
+    for (int i = 0; i < count; i++) {
+        audit_refused(kit->audit, &refusal);
+    }
+}
+
 /* Makes the note that of another boot of the machine: the last character of its id changes. */
 static inline void akit_change_boot(struct akit *kit)
 {
@@ -357,6 +392,12 @@ static inline size_t akit_count(const char *text, const char *part)
         count += strncmp(at, part, len) == 0 ? 1 : 0;
     }
     return count;
+}
+
+/* The number of lines about changes in the present file. */
+static inline size_t akit_changes(struct akit *kit)
+{
+    return akit_count(akit_text(kit), "\"event\":\"change\"");
 }
 
 /* Asserts that each of the sets of akit_sets from version `first` to `last` has one line, in order.

@@ -5,9 +5,7 @@
 
 TEST(each_applied_change_has_a_line, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 3);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 3);
     const char *text = akit_text(akit);
 
     akit_assert_sets(text, 1, 3);
@@ -28,22 +26,18 @@ TEST(each_applied_change_has_a_line, akit, akit_set_up, akit_tear_down)
 /* A record that is in the log but not applied may never be committed. */
 TEST(only_what_is_applied_is_recorded, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     zxid_t applied = akit->last;
 
     akit_sets(akit, 1);
     akit_stop(akit); /* Records all that is applied. */
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+    assert_int_equal(akit_changes(akit), 1);
     assert_true(applied < akit->last);
 }
 
 TEST(a_restart_continues_after_the_last_line, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 2);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 2);
     akit_stop(akit);
     struct buf txn;
 
@@ -52,8 +46,7 @@ TEST(a_restart_continues_after_the_last_line, akit, akit_set_up, akit_tear_down)
     kit_set(&txn, "/n", "x", 3);
     akit_append(akit, &txn);
     buf_release(&txn);
-    akit_run(akit);
-    akit_record(akit);
+    akit_again(akit);
     akit_assert_sets(akit_text(akit), 1, 3);
     assert_int_equal(akit_count(akit_text(akit), "\"event\":\"open\""), 2);
 }
@@ -61,15 +54,12 @@ TEST(a_restart_continues_after_the_last_line, akit, akit_set_up, akit_tear_down)
 /* The note knows the zxid when the file does not: it was rotated while the replica did not run. */
 TEST(a_restart_with_a_new_file_continues, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 2);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 2);
     akit_stop(akit);
     assert_int_equal(unlink(akit->path), 0);
-    akit_run(akit);
-    akit_record(akit);
+    akit_again(akit);
     AKIT_WAIT(akit_count(akit_text(akit), "\"zxid\":\"0x100000002\"") == 1);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 0);
+    assert_int_equal(akit_changes(akit), 0);
 }
 
 /* A process that records all, syncs nothing, and crashes. */
@@ -104,8 +94,7 @@ TEST(a_crash_with_a_new_file, akit, akit_set_up, akit_tear_down)
 {
     for (int boot = 0; boot < 2; boot++) {
         akit_run(akit);
-        akit_sets(akit, 1);
-        akit_record(akit);
+        akit_more(akit, 1);
         AKIT_WAIT(audit_keep(akit->audit) == akit->last);
         akit_stop(akit);
         akit_sets(akit, 2);
@@ -114,9 +103,8 @@ TEST(a_crash_with_a_new_file, akit, akit_set_up, akit_tear_down)
         if (boot > 0) {
             akit_change_boot(akit);
         }
-        akit_run(akit);
-        akit_record(akit);
-        assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), boot > 0 ? 2 : 0);
+        akit_again(akit);
+        assert_int_equal(akit_changes(akit), boot > 0 ? 2 : 0);
         akit_stop(akit);
     }
 }
@@ -124,13 +112,10 @@ TEST(a_crash_with_a_new_file, akit, akit_set_up, akit_tear_down)
 /* The file knows the zxid when the note does not. */
 TEST(a_restart_without_the_note_continues, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 2);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 2);
     akit_stop(akit);
     akit_remove(akit, "audit-position");
-    akit_run(akit);
-    akit_record(akit);
+    akit_again(akit);
     akit_assert_sets(akit_text(akit), 1, 2);
 }
 
@@ -139,50 +124,43 @@ TEST(the_first_start_begins_where_the_replica_is, akit, akit_set_up, akit_tear_d
 {
     akit_sets(akit, 2);
     akit->start = akit->last;
-    akit_run(akit);
-    akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 0);
+    akit_again(akit);
+    assert_int_equal(akit_changes(akit), 0);
     assert_int_equal(akit_count(akit_text(akit), "\"event\":\"gap\""), 0);
 }
 
 TEST(another_cluster_begins_again, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 2);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 2);
     akit_stop(akit);
     memset(akit->cluster, 8, sizeof(akit->cluster));
-    akit_run(akit);
-    akit_record(akit);
+    akit_again(akit);
     assert_int_equal(akit_count(akit_text(akit), "\"after\":1}"), 2);
 }
 
 /* A replica that refuses clients before it knows its cluster: the file begins with refusals. */
 TEST(the_cluster_of_a_file_that_begins_with_refusals, akit, akit_set_up, akit_tear_down)
 {
-    const struct op_principal client = {.address = "::1"};
-    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
-
     akit_sets(akit, 2);
     assert_int_equal(akit_open(akit), ERR_OK);
     audit_start(akit->audit, akit->skit->store);
-    audit_refused(akit->audit, &refusal);
+    akit_refuse(akit, 1);
     AKIT_WAIT(akit_count(akit_text(akit), "\"event\":\"refused\"") == 1);
     akit_record(akit);
     akit_stop(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 2);
+    assert_int_equal(akit_changes(akit), 2);
 
     akit_remove(akit, "audit-position");
     akit_run(akit); /* The same cluster continues. */
     akit_record(akit);
     akit_stop(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 2);
+    assert_int_equal(akit_changes(akit), 2);
 
     akit_remove(akit, "audit-position");
     memset(akit->cluster, 8, sizeof(akit->cluster));
     akit_run(akit); /* Another one begins. */
     akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 4);
+    assert_int_equal(akit_changes(akit), 4);
 }
 
 TEST(the_last_cluster_of_a_file_counts, akit, akit_set_up, akit_tear_down)
@@ -194,10 +172,9 @@ TEST(the_last_cluster_of_a_file_counts, akit, akit_set_up, akit_tear_down)
     for (size_t i = 0; i < sizeof(clusters); i++) {
         memset(akit->cluster, clusters[i], sizeof(akit->cluster));
         akit_remove(akit, "audit-position");
-        akit_run(akit);
-        akit_record(akit);
+        akit_again(akit);
         akit_stop(akit);
-        assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), changes[i]);
+        assert_int_equal(akit_changes(akit), changes[i]);
     }
 }
 
@@ -208,8 +185,7 @@ TEST(a_new_cluster_that_has_recorded_nothing, akit, akit_set_up, akit_tear_down)
     for (int loses_note = 0; loses_note < 2; loses_note++) {
         akit_sets(akit, 1);
         akit->start = akit->last;
-        akit_run(akit);
-        akit_record(akit);
+        akit_again(akit);
         akit_stop(akit);
         akit_remove(akit, "audit-position");
         akit->cluster[0]++;
@@ -221,9 +197,8 @@ TEST(a_new_cluster_that_has_recorded_nothing, akit, akit_set_up, akit_tear_down)
         akit_stop(akit);
         akit_remove(akit, loses_note ? "audit-position" : "audit.log");
         akit->start = akit->last;
-        akit_run(akit);
-        akit_record(akit);
-        assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), loses_note + 1);
+        akit_again(akit);
+        assert_int_equal(akit_changes(akit), loses_note + 1);
         akit_stop(akit);
         akit_remove(akit, "audit.log");
         akit_remove(akit, "audit-position");
@@ -234,9 +209,7 @@ TEST(a_purged_log_is_a_gap, akit, akit_set_up, akit_tear_down)
 {
     char want[160];
 
-    akit_sets(akit, 2);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 2);
     zxid_t before = akit->last;
 
     akit_stop(akit);
@@ -247,9 +220,7 @@ TEST(a_purged_log_is_a_gap, akit, akit_set_up, akit_tear_down)
 
     store_figures(akit->skit->store, &figures);
     assert_true(figures.log_base > before);
-    akit_sets(akit, 3);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 3);
     (void)snprintf(want, sizeof(want), "{\"event\":\"gap\",\"zxid\":\"0x%llx\"",
                    (unsigned long long)figures.log_base);
     const char *text = akit_text(akit);
@@ -264,34 +235,27 @@ TEST(a_purged_log_is_a_gap, akit, akit_set_up, akit_tear_down)
 /* A disk that is refilled is behind the file for a while: nothing is recorded twice. */
 TEST(a_replica_that_is_set_back_records_nothing_twice, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 4);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 4);
     akit_stop(akit);
     assert_int_equal(akit_open(akit), ERR_OK);
     audit_applied(akit->audit, akit->last - 2, akit->cluster);
     audit_start(akit->audit, akit->skit->store);
     AKIT_WAIT(akit_figures(akit).recorded == akit->last);
-    akit_sets(akit, 5);
-    akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 9);
+    akit_more(akit, 5);
+    assert_int_equal(akit_changes(akit), 9);
     assert_int_equal(akit_count(akit_text(akit), "\"after\":5}]}\n"), 1);
 }
 
 /* Or an idle ensemble would keep its log for ever. */
 TEST(records_without_a_line_are_recorded_too, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
     akit_append_rec(akit, LOGREC_STAMP, slice_str("stamp"));
     akit_record(akit);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
-    akit_stop(akit);
-    akit_run(akit);
-    akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+    akit_again(akit);
+    assert_int_equal(akit_changes(akit), 1);
 }
 
 /* ---- Rotation. ---- */
@@ -302,16 +266,13 @@ TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
     char old[160];
 
     (void)snprintf(old, sizeof(old), "%s.1", akit->path);
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     assert_int_equal(rename(akit->path, old), 0);
     assert_true(audit_reopen(akit->audit, 20000, error));
     assert_int_equal(access(akit->path, F_OK), 0);
-    akit_sets(akit, 2);
-    akit_record(akit);
+    akit_more(akit, 2);
     assert_int_equal(akit_count(akit_text_of(akit, "audit.log.1"), "\"event\":\"change\""), 1);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 2);
+    assert_int_equal(akit_changes(akit), 2);
 
     /* The new file tells by itself where it begins. */
     static const char begin[] = "{\"event\":\"open\",\"zxid\":\"0x100000001\"";
@@ -323,8 +284,6 @@ TEST(a_renamed_file_is_opened_again, akit, akit_set_up, akit_tear_down)
  * also before the cluster is known. */
 TEST(a_renamed_file_with_a_torn_refusal, akit, akit_set_up, akit_tear_down)
 {
-    const struct op_principal client = {.address = "::1"};
-    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
     static const char begin[] = "{\"event\":\"refused\",";
     char error[AUDIT_ERROR_MAX];
     char old[160];
@@ -333,7 +292,7 @@ TEST(a_renamed_file_with_a_torn_refusal, akit, akit_set_up, akit_tear_down)
     atomic_store(&akit->budget, 50);
     assert_int_equal(akit_open(akit), ERR_OK);
     audit_start(akit->audit, akit->skit->store);
-    audit_refused(akit->audit, &refusal);
+    akit_refuse(akit, 1);
     AKIT_WAIT(akit_figures(akit).failing);
     assert_int_equal(akit->text.len, 0);
     assert_int_equal(rename(akit->path, old), 0);
@@ -350,9 +309,7 @@ TEST(opening_again_has_a_result, akit, akit_set_up, akit_tear_down)
     char old[160];
 
     (void)snprintf(old, sizeof(old), "%s.1", akit->path);
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     assert_false(audit_reopen(akit->audit, 0, error));
     assert_non_null(strstr(error, "could not be opened again in 0 ms"));
     assert_true(audit_reopen(akit->audit, 20000, error)); /* It was not renamed. */
@@ -369,26 +326,20 @@ TEST(a_truncated_file_is_noticed, akit, akit_set_up, akit_tear_down)
 {
     static const char begin[] = "{\"event\":\"open\",\"zxid\":\"0x100000001\"";
 
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     assert_int_equal(truncate(akit->path, 0), 0);
     AKIT_WAIT(strncmp(akit_text(akit), begin, sizeof(begin) - 1) == 0);
-    akit_sets(akit, 1);
-    akit_record(akit);
+    akit_more(akit, 1);
     assert_int_equal(akit_count(akit_text(akit), "\n"), 2);
 }
 
 TEST(a_removed_file_is_made_again, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     assert_int_equal(unlink(akit->path), 0);
     AKIT_WAIT(access(akit->path, F_OK) == 0);
-    akit_sets(akit, 1);
-    akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+    akit_more(akit, 1);
+    assert_int_equal(akit_changes(akit), 1);
 }
 
 /* ---- Refusals. ---- */
@@ -444,8 +395,7 @@ TEST(refusals_of_any_length_are_recorded, akit, akit_set_up, akit_tear_down)
 TEST(a_large_transaction_has_several_lines, akit, akit_set_up, akit_tear_down)
 {
     akit_big(akit, 100);
-    akit_run(akit);
-    akit_record(akit);
+    akit_again(akit);
     const char *text = akit_text(akit);
     size_t lines = akit_count(text, "\"event\":\"change\"");
 

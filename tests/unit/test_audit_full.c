@@ -8,9 +8,7 @@
 
 TEST(refuse_takes_no_writes_until_the_file_can_be_written, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     assert_null(audit_why(akit->audit));
     atomic_store(&akit->budget, 50); /* Within a line. */
     akit_sets(akit, 2);
@@ -34,9 +32,7 @@ TEST(refuse_takes_no_writes_until_the_file_can_be_written, akit, akit_set_up, ak
 TEST(drop_counts_what_is_dropped, akit, akit_set_up, akit_tear_down)
 {
     akit->full = AUDIT_FULL_DROP;
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     atomic_store(&akit->budget, 50);
     akit_sets(akit, 4);
     audit_applied(akit->audit, akit->last, akit->cluster);
@@ -45,8 +41,7 @@ TEST(drop_counts_what_is_dropped, akit, akit_set_up, akit_tear_down)
     AKIT_WAIT(akit_figures(akit).dropped == 3); /* The first of them is begun. */
     atomic_store(&akit->budget, -1);
     AKIT_WAIT(!akit_figures(akit).failing);
-    akit_sets(akit, 1);
-    akit_record(akit);
+    akit_more(akit, 1);
     const char *text = akit_text(akit);
 
     assert_non_null(strstr(text, "{\"event\":\"dropped\",\"zxid\":\"0x100000005\""));
@@ -82,8 +77,7 @@ TEST(a_transaction_that_is_dropped_in_part, akit, akit_set_up, akit_tear_down)
 
     /* Nothing is recorded again. */
     akit_remove(akit, "audit-position");
-    akit_run(akit);
-    akit_record(akit);
+    akit_again(akit);
     assert_int_equal(akit_count(akit_text(akit), "\n"), lines + 1);
 }
 
@@ -142,14 +136,11 @@ TEST(the_line_about_the_start_is_not_dropped, akit, akit_set_up, akit_tear_down)
 /* Or a crash would cut it off with the lines of the transaction. */
 TEST(no_refusal_is_within_a_transaction, akit, akit_set_up, akit_tear_down)
 {
-    const struct op_principal client = {.address = "::1"};
-    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
-
     atomic_store(&akit->budget, 50000);
     akit_big(akit, 100);
     akit_run(akit);
     AKIT_WAIT(akit_figures(akit).failing);
-    audit_refused(akit->audit, &refusal);
+    akit_refuse(akit, 1);
     atomic_store(&akit->budget, -1);
     akit_record(akit);
     AKIT_WAIT(akit_count(akit_text(akit), "{\"event\":\"refused\"") == 1);
@@ -175,8 +166,7 @@ TEST(a_slow_reader_gets_all_lines, akit, akit_set_up, akit_tear_down)
         akit->full = (enum audit_full)i;
         atomic_store(&akit->piece, 64 << 10);
         put_backlog(akit);
-        akit_run(akit);
-        akit_record(akit);
+        akit_again(akit);
         assert_int_equal(akit_figures(akit).errors, 0);
         assert_int_equal(akit_count(akit_text(akit), "\"change\":\"create\""), 12 * 500);
         akit_stop(akit);
@@ -218,8 +208,7 @@ TEST(a_frozen_reader_loses_whole_lines, akit, akit_set_up, akit_tear_down)
     atomic_store(&akit->piece, 10000);
     akit_record(akit);
     AKIT_WAIT(!akit_figures(akit).failing);
-    akit_sets(akit, 1);
-    akit_record(akit);
+    akit_more(akit, 1);
     const char *text = akit_text(akit);
 
     assert_int_equal(akit_count(text, "\n"), akit_count(text, "{\"event\":"));
@@ -241,7 +230,7 @@ TEST(a_failed_sync_counts_as_a_failure, akit, akit_set_up, akit_tear_down)
     atomic_store(&akit->sync_errno, 0);
     AKIT_WAIT(audit_why(akit->audit) == NULL);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+    assert_int_equal(akit_changes(akit), 1);
 }
 
 TEST(what_was_not_synced_is_recorded_again, akit, akit_set_up, akit_tear_down)
@@ -249,8 +238,7 @@ TEST(what_was_not_synced_is_recorded_again, akit, akit_set_up, akit_tear_down)
     for (int i = AUDIT_FULL_REFUSE; i <= AUDIT_FULL_DROP; i++) {
         akit->full = (enum audit_full)i;
         akit_run(akit);
-        akit_sets(akit, 2);
-        akit_record(akit);
+        akit_more(akit, 2);
         AKIT_WAIT(audit_keep(akit->audit) == akit->last);
         atomic_store(&akit->sync_errno, i == AUDIT_FULL_REFUSE ? EIO : ENOSPC);
         akit_big(akit, 100);
@@ -279,8 +267,7 @@ TEST(what_was_not_synced_is_recorded_again, akit, akit_set_up, akit_tear_down)
 TEST(a_restart_after_a_failed_sync, akit, akit_set_up, akit_tear_down)
 {
     akit_run(akit);
-    akit_sets(akit, 1);
-    akit_record(akit);
+    akit_more(akit, 1);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
     atomic_store(&akit->sync_errno, EIO);
     akit_sets(akit, 3);
@@ -288,9 +275,8 @@ TEST(a_restart_after_a_failed_sync, akit, akit_set_up, akit_tear_down)
     AKIT_WAIT(akit_figures(akit).failing);
     akit_stop(akit);
     atomic_store(&akit->sync_errno, 0);
-    akit_run(akit);
-    akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 4);
+    akit_again(akit);
+    assert_int_equal(akit_changes(akit), 4);
     assert_int_equal(strlen(akit_text(akit)), akit->text.len);
 }
 
@@ -302,17 +288,15 @@ TEST(a_failed_sync_of_a_renamed_file, akit, akit_set_up, akit_tear_down)
 
     (void)snprintf(old, sizeof(old), "%s.1", akit->path);
     akit_run(akit);
-    akit_sets(akit, 1);
-    akit_record(akit);
+    akit_more(akit, 1);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
-    akit_sets(akit, 2);
-    akit_record(akit);
+    akit_more(akit, 2);
     atomic_store(&akit->sync_errno, EIO);
     assert_int_equal(rename(akit->path, old), 0);
     assert_true(audit_reopen(akit->audit, 20000, error));
     atomic_store(&akit->sync_errno, 0);
     AKIT_WAIT(audit_keep(akit->audit) == akit->last);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\"") +
+    assert_int_equal(akit_changes(akit) +
                          akit_count(akit_text_of(akit, "audit.log.1"), "\"event\":\"change\""),
                      3);
     assert_int_equal(strlen(akit_text_of(akit, "audit.log.1")), akit->text.len);
@@ -321,15 +305,10 @@ TEST(a_failed_sync_of_a_renamed_file, akit, akit_set_up, akit_tear_down)
 /* Refusals are in no log: those that are lost are counted. */
 TEST(refusals_that_were_not_synced_are_counted, akit, akit_set_up, akit_tear_down)
 {
-    const struct op_principal client = {.address = "::1"};
-    const struct audit_refusal refusal = {.op = "set", .client = &client, .err = ERR_NO_AUTH};
-
     akit_run(akit);
     AKIT_WAIT(akit->synced > 0);
     atomic_store(&akit->sync_errno, EIO);
-    for (int i = 0; i < 3; i++) {
-        audit_refused(akit->audit, &refusal);
-    }
+    akit_refuse(akit, 3);
     AKIT_WAIT(akit_figures(akit).failing);
     atomic_store(&akit->sync_errno, 0);
     AKIT_WAIT(strstr(akit_text(akit), "\"event\":\"omitted\"") != NULL);
@@ -354,9 +333,7 @@ static void expect_hang(struct akit *kit)
 
 TEST(a_file_system_that_hangs_refuses_writes, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     atomic_store(&akit->hangs_in_write, true);
     (void)poll(NULL, 0, AUDIT_HANG_MS / 2);
     assert_null(audit_why(akit->audit)); /* There is nothing to write. */
@@ -368,8 +345,7 @@ TEST(a_file_system_that_hangs_refuses_writes, akit, akit_set_up, akit_tear_down)
     AKIT_WAIT(audit_why(akit->audit) == NULL);
     akit_record(akit);
     atomic_store(&akit->hangs_in_sync, true);
-    akit_sets(akit, 1);
-    akit_record(akit); /* Recorded, but not durable. */
+    akit_more(akit, 1); /* Recorded, but not durable. */
     akit_sets(akit, 1);
     (void)poll(NULL, 0, 1500); /* The sync begins. */
     audit_applied(akit->audit, akit->last, akit->cluster);
@@ -378,7 +354,7 @@ TEST(a_file_system_that_hangs_refuses_writes, akit, akit_set_up, akit_tear_down)
     AKIT_WAIT(audit_why(akit->audit) == NULL);
     akit_record(akit);
     assert_int_equal(akit_figures(akit).errors, 2);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 4);
+    assert_int_equal(akit_changes(akit), 4);
 }
 
 /* With auditFull=drop the replica continues, and says so. */
@@ -393,7 +369,7 @@ TEST(a_file_system_that_hangs_is_a_failure, akit, akit_set_up, akit_tear_down)
     atomic_store(&akit->hangs_in_write, false);
     akit_record(akit);
     assert_false(akit_figures(akit).failing);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 1);
+    assert_int_equal(akit_changes(akit), 1);
 }
 
 static bool may_lock(const struct akit *kit)
@@ -410,9 +386,7 @@ static bool may_lock(const struct akit *kit)
 /* The thread that hangs keeps its file, and touches nothing else when its call returns. */
 TEST(the_end_does_not_wait_for_a_file_system_that_hangs, akit, akit_set_up, akit_tear_down)
 {
-    akit_sets(akit, 1);
-    akit_run(akit);
-    akit_record(akit);
+    akit_begin_with(akit, 1);
     atomic_store(&akit->hangs_in_write, true);
     akit_sets(akit, 2);
     audit_applied(akit->audit, akit->last, akit->cluster);
@@ -426,7 +400,6 @@ TEST(the_end_does_not_wait_for_a_file_system_that_hangs, akit, akit_set_up, akit
     atomic_store(&akit->hangs_in_write, false);
     AKIT_WAIT(may_lock(akit));
     assert_int_equal(skit_open(akit->skit), ERR_OK);
-    akit_run(akit);
-    akit_record(akit);
-    assert_int_equal(akit_count(akit_text(akit), "\"event\":\"change\""), 3);
+    akit_again(akit);
+    assert_int_equal(akit_changes(akit), 3);
 }
