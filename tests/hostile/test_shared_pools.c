@@ -5,6 +5,7 @@
  */
 #include "tests/hostile/attack.h"
 #include "tests/lib/unit.h"
+#include "tests/lib/ws_head.h"
 #include "tests/proc/socket.h"
 
 #include <poll.h>
@@ -354,11 +355,7 @@ static void shake_hands(uint8_t from, const char *credentials, long want)
     struct talker talker;
     char headers[512];
 
-    (void)snprintf(headers, sizeof(headers),
-                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-                   "Sec-WebSocket-Protocol: zabra.v1.json\r\n%s",
-                   credentials);
+    (void)snprintf(headers, sizeof(headers), WS_HEAD "%s", credentials);
     talker_open(&talker, 0, from);
     assert_int_equal(talk(&talker, "GET", "/ws/v1", headers), want);
     talker_close(&talker);

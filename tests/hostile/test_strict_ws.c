@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "tests/hostile/attack.h"
 #include "tests/lib/unit.h"
+#include "tests/lib/ws_head.h"
 #include "tests/proc/talk.h"
 
 #include <poll.h>
@@ -14,16 +15,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEAD(line, more)                                                             \
-    line "\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" more \
-         "Sec-WebSocket-Protocol: zabra.v1.json\r\n\r\n"
-#define KEY           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-#define VERSION       "Sec-WebSocket-Version: 13\r\n"
-#define SITE(site)    "Sec-Fetch-Site: " site "\r\n"
-#define UPGRADE(more) HEAD("GET /ws/v1 HTTP/1.1", KEY VERSION more)
-#define GOOD          HEAD("GET /ws/v1 HTTP/1.1", KEY VERSION)
-#define ZERO          "\0\0\0\0"
-#define FRAME(bytes)  bytes, sizeof(bytes) - 1
+#define HEAD(line, more) line "\r\nHost: localhost\r\n" WS_HEAD_UPGRADE more WS_HEAD_OFFER "\r\n"
+#define KEY              WS_HEAD_SENT_KEY
+#define VERSION          WS_HEAD_VERSION
+#define SITE(site)       "Sec-Fetch-Site: " site "\r\n"
+#define UPGRADE(more)    HEAD("GET /ws/v1 HTTP/1.1", KEY VERSION more)
+#define GOOD             HEAD("GET /ws/v1 HTTP/1.1", KEY VERSION)
+#define ZERO             "\0\0\0\0"
+#define FRAME(bytes)     bytes, sizeof(bytes) - 1
 
 enum {
     MESSAGE_MAX = 1 << 16, /* maxMessageBytes. */

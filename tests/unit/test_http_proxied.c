@@ -1,38 +1,25 @@
 /* Requests through a trusted proxy: which client they count for, and how it is addressed. */
 #include "base/address.h"
 #include "server/op/auth.h"
+#include "tests/lib/ws_head.h"
 #include "tests/unit/http_front.h"
+#include "tests/unit/http_take.h"
 
 #include <poll.h>
 
 #define BOB    KIT_BOB
 #define CLIENT "X-Forwarded-For: 203.0.113.9\r\n"
-#define SOCKET_HEAD                                                                \
-    "Host: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"             \
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" \
-    "Sec-WebSocket-Protocol: zabra.v1.json\r\n"
 
 enum {
     CONNECTIONS_MAX = 6,
     PER_ADDRESS_MAX = 2
 };
 
-static char taken_address[64];
-
-/* A taker that keeps the address of the client, and ends the connection. */
-static bool take(void *ctx UNUSED, int fd, size_t head_len UNUSED, const char *key UNUSED,
-                 const struct op_principal *who, void *seat)
-{
-    (void)snprintf(taken_address, sizeof(taken_address), "%s", who->address);
-    kit_send(fd, "!");
-    http_seat_give(seat);
-    close(fd);
-    return true;
-}
+static struct taken taken;
 
 static void start(const char *proxy, bool capped)
 {
-    const struct http_upgrade upgrade = {.take = take};
+    const struct http_upgrade upgrade = {.take = taken_take, .ctx = &taken};
 
     gate = kit_gate_new();
     if (proxy) {
@@ -173,12 +160,13 @@ static int shake(const char *headers, const char *has)
     char byte = 0;
     int status = 101;
 
-    taken_address[0] = '\0';
-    kit_send(fd, "GET /ws/v1 HTTP/1.1\r\n" SOCKET_HEAD);
+    taken = (struct taken){.https = false};
+    kit_send(fd, "GET /ws/v1 HTTP/1.1\r\n"
+                 "Host: localhost\r\n" WS_HEAD);
     kit_send(fd, headers);
     kit_send(fd, "\r\n");
     assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1);
-    if (byte != '!') {
+    if (byte != TAKEN_ANSWER[0]) {
         struct kit_answer answer = kit_read(fd, false);
 
         status = answer.status;
@@ -192,9 +180,9 @@ static int shake(const char *headers, const char *has)
 TEST(sockets_have_the_address_of_the_client, setup, front_teardown)
 {
     assert_int_equal(shake("", ""), 101);
-    assert_string_equal(taken_address, "127.0.0.1");
+    assert_string_equal(taken.address, "127.0.0.1");
     assert_int_equal(shake(CLIENT, ""), 101);
-    assert_string_equal(taken_address, "203.0.113.9");
+    assert_string_equal(taken.address, "203.0.113.9");
     assert_int_equal(shake("X-Forwarded-For: x\r\n", "malformed X-Forwarded-For"), 400);
     assert_int_equal(shake(CLIENT "X-Forwarded-Host: evil.test\r\n", "the proxy names"), 421);
     assert_int_equal(

@@ -1,12 +1,12 @@
 /* Where WebSockets leave HTTP: which first heads the front end hands over, with what, and which it
  * refuses. */
 #include "server/op/auth.h"
+#include "tests/lib/ws_head.h"
 #include "tests/unit/http_front.h"
 
-#define SOCKET_HEAD                                                    \
-    "Host: localhost\r\nUpgrade: websocket\r\n"                        \
-    "Connection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n" \
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+#define SOCKET_HEAD                                                                                \
+    "Host: localhost\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n" WS_HEAD_VERSION \
+        WS_HEAD_SENT_KEY
 #define OFFER "Sec-WebSocket-Protocol: other, zabra.v1.json\r\n"
 
 /* A taker that answers with one byte, so that the client knows, and closes the connection. */
@@ -108,7 +108,7 @@ TEST(a_sound_request_is_handed_over_unread, setup, front_teardown)
     assert_string_equal(taker.address, "127.0.0.1");
     assert_int_equal(strncmp(taker.identity, "bob:", 4), 0);
     assert_null(strstr(taker.identity, "secret"));
-    assert_string_equal(taker.key, "dGhlIHNhbXBsZSBub25jZQ==");
+    assert_string_equal(taker.key, WS_HEAD_KEY);
     assert_int_equal(taker.told_len, taker.head_len);
     assert_int_equal(taker.head_len, strlen(line) + strlen(" HTTP/1.1\r\n\r\n") + strlen(headers));
 }

@@ -1,30 +1,15 @@
 /* Identities by client certificate, and what answers over TLS say. */
 #include "base/address.h"
 #include "server/op/auth.h"
+#include "tests/lib/ws_head.h"
 #include "tests/unit/http_front.h"
 #include "tests/unit/http_sealed.h"
+#include "tests/unit/http_take.h"
 
 #define BOB  KIT_BOB
 #define HOST "Host: localhost\r\n"
 
-static char taken_id[64];
-static bool taken_https;
-
-/* Keeps what a WebSocket would know of its client, and ends the connection. */
-static bool take(void *ctx UNUSED, int fd, size_t head_len UNUSED, const char *key UNUSED,
-                 const struct op_principal *client, void *seat)
-{
-    bool has_id = client->auth && client->auth->count > 0;
-
-    (void)snprintf(taken_id, sizeof(taken_id), "%.*s",
-                   has_id ? (int)client->auth->ids[0].id.len : 0,
-                   has_id ? (const char *)client->auth->ids[0].id.data : "");
-    taken_https = client->https;
-    assert_int_equal(send(fd, "taken", 5, 0), 5);
-    http_seat_give(seat);
-    close(fd);
-    return true;
-}
+static struct taken taken;
 
 static void start(void (*change)(struct config_clients *limits))
 {
@@ -41,7 +26,8 @@ static void start(void (*change)(struct config_clients *limits))
     if (change) {
         change(&gate->limits);
     }
-    assert_int_equal(http_start(gate, &(struct http_upgrade){.take = take}, &http), ERR_OK);
+    assert_int_equal(
+        http_start(gate, &(struct http_upgrade){.take = taken_take, .ctx = &taken}, &http), ERR_OK);
     port = kit_port(http);
 }
 
@@ -250,32 +236,29 @@ static void shake(const char *cert, const char *headers)
 {
     struct sealed sealed;
 
-    taken_id[0] = '\0';
+    taken = (struct taken){.https = false};
     sealed_open_as(&sealed, cert);
-    sealed_say(&sealed, "GET /ws/v1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
-                        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-                        "Sec-WebSocket-Protocol: zabra.v1.json\r\n");
+    sealed_say(&sealed, "GET /ws/v1 HTTP/1.1\r\n" HOST WS_HEAD);
     sealed_say(&sealed, headers);
     sealed_say(&sealed, "\r\n");
-    assert_non_null(strstr(sealed_hear(&sealed, "taken"), "taken"));
+    assert_non_null(strstr(sealed_hear(&sealed, TAKEN_ANSWER), TAKEN_ANSWER));
     sealed_close(&sealed);
 }
 
 TEST(sockets_have_the_certificate_of_their_client, setup_trusting, sealed_teardown)
 {
     shake("bob", "");
-    assert_string_equal(taken_id, "CN=bob");
-    assert_true(taken_https);
+    assert_string_equal(taken.id, "CN=bob");
+    assert_true(taken.https);
     shake("bob", BOB);
-    assert_string_equal(taken_id, "CN=bob");
+    assert_string_equal(taken.id, "CN=bob");
     shake(NULL, "");
-    assert_string_equal(taken_id, "");
+    assert_string_equal(taken.id, "");
     shake("bob", "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: http\r\n");
-    assert_string_equal(taken_id, "");
-    assert_false(taken_https);
+    assert_string_equal(taken.id, "");
+    assert_false(taken.https);
     shake("bob", "X-Forwarded-Proto: https\r\n");
-    assert_string_equal(taken_id, "");
+    assert_string_equal(taken.id, "");
     shake("bob", "X-Forwarded-For:\r\n");
-    assert_string_equal(taken_id, "");
+    assert_string_equal(taken.id, "");
 }
