@@ -27,7 +27,7 @@ enum {
 
 static struct ensemble ensemble;
 static struct cert_kit certs;
-static char keys[1024];
+static char keys[ENSEMBLE_KEYS_MAX];
 static int half[HALF];
 
 static void set_up(void)
@@ -38,10 +38,8 @@ static void set_up(void)
     attack_raise_descriptors(HALF + 400);
     cert_kit_open(&certs);
     cert_kit_add(&certs, "replica", &server);
-    (void)snprintf(keys, sizeof(keys),
-                   "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
-                   "maxConnections=12000\nheadTimeout=60000\n",
-                   certs.dir, certs.dir);
+    ensemble_tls_keys(certs.dir, "replica", "optional", NULL,
+                      "maxConnections=12000\nheadTimeout=60000\n", keys);
     ensemble_open(&ensemble, 1, NULL);
     ensemble.keys = keys;
     ensemble_write_configs(&ensemble);

@@ -84,7 +84,8 @@ static void open_three(void)
 {
     memset(big, 'x', BIG);
     ensemble_launch(&ensemble, 3,
-                    "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\nmaxWindow=50\n"
+                    ENSEMBLE_SUPER
+                    "maxWindow=50\n"
                     "heartbeatInterval=1500\nmaxSocketQueueBytes=65536\nslowTimeout=120000\n");
 }
 

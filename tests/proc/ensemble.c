@@ -78,6 +78,20 @@ static void write_config(const struct ensemble *ensemble, const struct replica *
     buf_release(&text);
 }
 
+void ensemble_tls_keys(const char *dir, const char *name, const char *mode, const char *clients,
+                       const char *more, char out[ENSEMBLE_KEYS_MAX])
+{
+    int len = snprintf(out, ENSEMBLE_KEYS_MAX,
+                       "clientTls=%s\ntlsCertFile=%s/%s.pem\ntlsKeyFile=%s/%s.key\n%s", mode, dir,
+                       name, dir, name, more);
+
+    if (clients) {
+        len += snprintf(out + len, (size_t)(ENSEMBLE_KEYS_MAX - len),
+                        "clientCaFile=%s/ca.pem\nclientCertificates=%s\n", dir, clients);
+    }
+    ASSERT(len < ENSEMBLE_KEYS_MAX);
+}
+
 void ensemble_write_configs(const struct ensemble *ensemble)
 {
     for (uint32_t i = 0; i < ensemble->count; i++) {

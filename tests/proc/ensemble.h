@@ -16,6 +16,7 @@
 enum {
     ENSEMBLE_MAX = 5,
     ENSEMBLE_PATH_MAX = 128,
+    ENSEMBLE_KEYS_MAX = 2048,
     /* A sanitizer makes everything slower; times that are part of a test are multiplied. */
 #ifdef ZABRA_SLOW
     ENSEMBLE_FACTOR = 5,
@@ -26,6 +27,9 @@ enum {
      * test takes that long. */
     ENSEMBLE_DEADLINE_MS = 200000
 };
+
+/* The line that makes super:root the super user. */
+#define ENSEMBLE_SUPER "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n"
 
 struct replica {
     uint32_t id;
@@ -55,6 +59,12 @@ struct ensemble {
 
 /* Makes the directory and configurations; starts no replica. */
 void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys);
+
+/* Writes lines of configuration: TLS for clients in this mode (clientTls), with NAME.pem and
+ * NAME.key of `dir`. `clients`: clientCertificates, for which ca.pem is in `dir`; NULL: off.
+ * `more`: further lines. */
+void ensemble_tls_keys(const char *dir, const char *name, const char *mode, const char *clients,
+                       const char *more, char out[ENSEMBLE_KEYS_MAX]);
 
 /* Writes the configurations again, after a change of their fields. */
 void ensemble_write_configs(const struct ensemble *ensemble);

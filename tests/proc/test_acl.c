@@ -24,7 +24,7 @@ static char last_zxid[64];
 
 static void open_three(void)
 {
-    ensemble_launch(&ensemble, 3, "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n");
+    ensemble_launch(&ensemble, 3, ENSEMBLE_SUPER);
 }
 
 static void close_three(void)

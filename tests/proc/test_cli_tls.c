@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    KEYS_MAX = 2048,
     LIST_MAX = 512,
     DAY_S = 24 * 60 * 60
 };
@@ -43,17 +42,14 @@ static void name_endpoints(void)
 
 static void open_all(void)
 {
-    static char keys[KEYS_MAX];
+    static char keys[ENSEMBLE_KEYS_MAX];
 
     cert_kit_open(&kit);
     cert_kit_add(
         &kit, "server",
         &(struct cert_kit_spec){.kind = ISSUE_SERVER, .common = "s", .names = CERT_KIT_LOCAL});
     cert_kit_add(&kit, "bob", &(struct cert_kit_spec){.kind = ISSUE_CLIENT, .common = "bob"});
-    (void)snprintf(keys, sizeof(keys),
-                   "clientTls=optional\ntlsCertFile=%s/server.pem\ntlsKeyFile=%s/server.key\n"
-                   "clientCaFile=%s/ca.pem\nclientCertificates=ask\n",
-                   kit.dir, kit.dir, kit.dir);
+    ensemble_tls_keys(kit.dir, "server", "optional", "ask", "", keys);
     ensemble_launch(&ensemble, 3, keys);
     shell_open(&ensemble);
     fixture_open(&ensemble);
@@ -162,14 +158,11 @@ TEST(an_option_of_another_action_of_cert_is_refused)
 TEST(a_port_that_wants_tls_says_so)
 {
     struct ensemble strict;
-    char keys[KEYS_MAX];
+    char keys[ENSEMBLE_KEYS_MAX];
     char line[LIST_MAX];
     uint16_t port = 0;
 
-    (void)snprintf(keys, sizeof(keys),
-                   "clientTls=required\ntlsCertFile=%s/server.pem\ntlsKeyFile=%s/server.key\n"
-                   "clientCaFile=%s/ca.pem\nclientCertificates=required\n",
-                   kit.dir, kit.dir, kit.dir);
+    ensemble_tls_keys(kit.dir, "server", "required", "required", "", keys);
     ensemble_open(&strict, 1, keys);
     ensemble_start(&strict, 0);
     port = strict.replicas[0].client_port;
@@ -213,13 +206,11 @@ static void add_ending(const char *name, int days)
 TEST(the_doctor_sees_a_certificate_that_ends_and_a_failed_reload)
 {
     struct ensemble one;
-    char keys[KEYS_MAX];
+    char keys[ENSEMBLE_KEYS_MAX];
     char line[LIST_MAX];
 
     add_ending("ending", 10);
-    (void)snprintf(keys, sizeof(keys),
-                   "clientTls=optional\ntlsCertFile=%s/ending.pem\ntlsKeyFile=%s/ending.key\n",
-                   kit.dir, kit.dir);
+    ensemble_tls_keys(kit.dir, "ending", "optional", NULL, "", keys);
     ensemble_launch(&one, 1, keys);
     (void)snprintf(line, sizeof(line), "https://localhost:%u", one.replicas[0].client_port);
     assert_int_equal(setenv("ONE", line, 1), 0);

@@ -248,7 +248,8 @@ TEST(the_whole_tree_is_closed_with_the_systems_znodes)
 /* Plain HTTP stays open, so that the test can see when the replicas are ready. */
 static void open_certified(void)
 {
-    static char keys[4 * ENSEMBLE_PATH_MAX + 300];
+    static char keys[ENSEMBLE_KEYS_MAX];
+    char dir[ENSEMBLE_PATH_MAX + 4];
 
     ensemble_open(&ensemble, 3, NULL);
     open_shell();
@@ -256,11 +257,9 @@ static void open_certified(void)
                  "127.0.0.1,localhost && zabra cert client --dir $D/c --name bob && "
                  "zabra cert client --dir $D/c --name eve",
                  0, "");
-    (void)snprintf(keys, sizeof(keys),
-                   "requireIdentity=true\ninheritAcl=true\nclientTls=optional\n"
-                   "tlsCertFile=%s/c/zk.pem\ntlsKeyFile=%s/c/zk.key\nclientCaFile=%s/c/ca.pem\n"
-                   "clientCertificates=ask\n",
-                   ensemble.dir, ensemble.dir, ensemble.dir);
+    (void)snprintf(dir, sizeof(dir), "%s/c", ensemble.dir);
+    ensemble_tls_keys(dir, "zk", "optional", "ask", "requireIdentity=true\ninheritAcl=true\n",
+                      keys);
     ensemble.keys = keys;
     ensemble_write_configs(&ensemble);
     for (uint32_t i = 0; i < ensemble.count; i++) {

@@ -30,9 +30,7 @@ static char last_zxid[64];
 
 static void open_three(void)
 {
-    ensemble_open(&ensemble, 3,
-                  "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n"
-                  "environment=test bed\n");
+    ensemble_open(&ensemble, 3, ENSEMBLE_SUPER "environment=test bed\n");
 
     FILE *config = fopen(ensemble.replicas[READ_ONLY].config, "a");
 

@@ -26,7 +26,6 @@ enum {
 
 #define SECRET       "the secret of this ensemble"
 #define OTHER_SECRET "the secret of another ensemble"
-#define SUPER        "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n" /* super:root */
 
 static struct ensemble ensemble;
 static struct cert_kit kit;
@@ -221,8 +220,8 @@ static void open_with_secret(void)
     shell_open(&ensemble);
     write_file("secret", SECRET "\n");
     write_file("other", OTHER_SECRET "\n");
-    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s/secret\npeerTls=required\n" SUPER,
-                   ensemble.dir);
+    (void)snprintf(lines, sizeof(lines),
+                   "peerSecretFile=%s/secret\npeerTls=required\n" ENSEMBLE_SUPER, ensemble.dir);
     ensemble.keys = lines;
     ensemble_write_configs(&ensemble);
 }

@@ -12,7 +12,6 @@ enum {
     END_MS = 20000 * ENSEMBLE_FACTOR /* Of a SIGTERM; nothing else delays it here. */
 };
 
-#define SUPER  "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n" /* super:root */
 #define SECRET "8b1a9953c4611296a827abf8c47804d7"
 #define RELOAD                                                          \
     "curl -sS -m 100 -u super:root -X POST -w '%{http_code}' \"http://" \
@@ -39,10 +38,11 @@ static void set_up(void)
     add_server("first");
     cert_kit_write(&secrets, "secret", slice_str(SECRET "\n"));
     ensemble_open(&ensemble, 1, NULL);
-    (void)snprintf(keys, sizeof(keys),
-                   "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
-                   "peerTls=required\npeerSecretFile=%s/secret\nauditFile=%s/audit.log\n" SUPER,
-                   certs.dir, certs.dir, secrets.dir, ensemble.dir);
+    (void)snprintf(
+        keys, sizeof(keys),
+        "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
+        "peerTls=required\npeerSecretFile=%s/secret\nauditFile=%s/audit.log\n" ENSEMBLE_SUPER,
+        certs.dir, certs.dir, secrets.dir, ensemble.dir);
     ensemble.keys = keys;
     ensemble.faulty = true;
     ensemble_write_configs(&ensemble);

@@ -9,10 +9,9 @@
 
 static struct ensemble ensemble;
 static struct cert_kit certs;
-static char keys[2048];
+static char keys[ENSEMBLE_KEYS_MAX];
 
-#define ROOT  "Authorization: Basic c3VwZXI6cm9vdA=="
-#define SUPER "superDigest=super:zUZ0bpqYS7FucDXsnUgxOWTto1s=\n" /* super:root */
+#define ROOT "Authorization: Basic c3VwZXI6cm9vdA=="
 
 static void add_server(const char *common)
 {
@@ -29,10 +28,7 @@ static void set_up(void)
     cert_kit_open(&certs);
     cert_kit_add(&certs, "bob", &bob);
     add_server("first");
-    (void)snprintf(keys, sizeof(keys),
-                   "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
-                   "clientCaFile=%s/ca.pem\nclientCertificates=ask\n" SUPER,
-                   certs.dir, certs.dir, certs.dir);
+    ensemble_tls_keys(certs.dir, "replica", "optional", "ask", ENSEMBLE_SUPER, keys);
     ensemble_open(&ensemble, 1, NULL);
     ensemble.keys = keys;
     ensemble_write_configs(&ensemble);
