@@ -36,6 +36,7 @@ enum err http_tls_open(const struct config_clients *limits, struct tls_current *
     const struct tls_setup setup = setup_of(&limits->tls);
 
     tls_calls_check();
+    ASSERT(tls_calls_has("recv")); /* inlet.c */
     *ret_current = NULL;
     return limits->tls.mode == CONFIG_TLS_OFF ? ERR_OK
                                               : tls_current_open(&setup, ret_current, ret_fault);

@@ -60,25 +60,19 @@ int tls_calls_close(int fd)
     return tls_system_close(fd);
 }
 
-/* Where the first definition of a function in the search order is: the program, or a library. */
-static void *place_of(const char *name)
+bool tls_calls_has(const char *name)
 {
-    void *found = dlsym(RTLD_DEFAULT, name);
+    static const char here;
+    Dl_info mine = {.dli_fbase = NULL};
     Dl_info about = {.dli_fbase = NULL};
+    const void *found = dlsym(RTLD_DEFAULT, name);
 
-    ASSERT(found && dladdr(found, &about) != 0);
-    return about.dli_fbase;
+    ASSERT(found && dladdr(found, &about) != 0 && dladdr(&here, &mine) != 0);
+    return about.dli_fbase == mine.dli_fbase;
 }
 
-/* recv() is not of this file, so the place is compared: that of the program. */
 void tls_calls_check(void)
 {
-    static const char *const names[] = {"send", "sendmsg", "shutdown", "recv"};
-    int (*mine)(int fd) = tls_calls_close;
-    void *found = dlsym(RTLD_DEFAULT, "close");
-
-    ASSERT(memcmp(&found, &mine, sizeof(found)) == 0);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        ASSERT(place_of(names[i]) == place_of("close"));
-    }
+    ASSERT(tls_calls_has("send") && tls_calls_has("sendmsg"));
+    ASSERT(tls_calls_has("shutdown") && tls_calls_has("close"));
 }
