@@ -1,12 +1,12 @@
 /*
- * The operation `reload` of the super user. The thread of the reloads (server/process/reload.h)
- * does the work, while the connection is suspended.
+ * The operation `reload` of the super user. The threads of the reloads (server/process/reload.h)
+ * do the work, while the connection is suspended.
  */
 #include "server/process/reload.h"
 
 #include "http/http_int.h"
 
-/* Called on the thread of the reloads. */
+/* Called on the thread that takes the requests. */
 static void on_done(struct reload *reload)
 {
     struct http_conn *conn = reload->ctx;
