@@ -155,7 +155,7 @@ struct http {
     _Atomic uint64_t next_request;
     _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
     _Atomic bool draining;
-    _Atomic uint32_t ending; /* Large reads that http_stop resumed and that are not answered yet. */
+    _Atomic uint32_t ending;    /* Requests that http_stop resumed and that are not answered yet. */
     pthread_mutex_t wait_mutex; /* The mutex of `changed`, on which the stopping thread waits. */
     pthread_cond_t changed;
     /* Requests that another thread will resume; open streams do not count. Changed with wait_mutex

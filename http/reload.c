@@ -11,6 +11,9 @@ static void on_done(struct reload *reload)
 {
     struct http_conn *conn = reload->ctx;
 
+    if (reload->err == ERR_CLOSED) { /* http_stop waits for this answer. */
+        atomic_fetch_add(&conn->http->ending, 1);
+    }
     http_resume(conn->http, conn->mhd);
 }
 
@@ -45,6 +48,11 @@ static enum MHD_Result resume(struct http_conn *conn)
 
 static void release(struct http_conn *conn)
 {
+    const struct reload *reload = conn->request.task.data;
+
+    if (reload->err == ERR_CLOSED) {
+        atomic_fetch_sub(&conn->http->ending, 1);
+    }
     mem_free(conn->request.task.data);
 }
 

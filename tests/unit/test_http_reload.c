@@ -1,6 +1,8 @@
 /* The operation `reload` over HTTP: rights, results, failures. */
 #include "tests/unit/http_sealed.h"
 
+#include <semaphore.h>
+
 #define BOB  KIT_BOB
 #define ROOT KIT_ROOT
 
@@ -85,4 +87,56 @@ TEST(good_files_are_reloaded, set_up_sealed, sealed_teardown)
     assert_ptr_not_equal(before, after);
     tls_context_unref(after);
     tls_context_unref(before);
+}
+
+/* ---- The end ---- */
+
+enum {
+    REQUESTS = 8
+};
+
+static sem_t inside;
+static sem_t go;
+
+static bool run_slow(void *ctx, char why[RELOAD_WHY_MAX])
+{
+    why[0] = '\0';
+    (void)ctx;
+    (void)sem_post(&inside);
+    (void)sem_wait(&go);
+    return true;
+}
+
+/* A file system hangs, and requests wait for it: the end answers them, and does not wait itself. */
+TEST(requests_that_wait_get_an_answer_at_the_end)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    int fds[REQUESTS];
+
+    set_up();
+    assert_int_equal(sem_init(&inside, 0, 0), 0);
+    assert_int_equal(sem_init(&go, 0, 0), 0);
+    reloads_add(&gate->reloads, (struct reload_part){.name = "slow", .run = run_slow});
+    for (int i = 0; i < REQUESTS; i++) {
+        fds[i] = kit_connect(port);
+        kit_send(fds[i], "POST /status/v1?op=reload HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Length: 0\r\n" ROOT "\r\n");
+    }
+    while (atomic_load(&http->suspended) < REQUESTS) {
+        assert_true(os_now_ms() < end_ms);
+        (void)poll(NULL, 0, 1);
+    }
+    (void)sem_wait(&inside);
+    http_drain(http);
+    http_stop(http);
+    for (int i = 0; i < REQUESTS; i++) {
+        struct kit_answer answer = kit_read(fds[i], false);
+
+        assert_int_equal(answer.status, 503);
+        assert_true(kit_body_has(&answer, "this replica ends, and reads nothing again"));
+        kit_free(&answer);
+        close(fds[i]);
+    }
+    (void)sem_post(&go);
+    kit_gate_free(gate);
 }
