@@ -3,10 +3,14 @@
  * test makes by hand. Each is refused with its own sentence in the log, gets nothing, and disturbs
  * no connection between replicas.
  */
+#include "base/wire.h"
+#include "server/op/auth.h"
+#include "server/op/ops.h"
 #include "tests/lib/cert_kit.h"
 #include "tests/lib/tls_peer.h"
 #include "tests/proc/relay.h"
 #include "tests/proc/shell.h"
+#include "zab/msg.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/hello.h"
 #include "zab/tcp/keys_int.h"
@@ -26,6 +30,7 @@ enum {
 
 #define SECRET       "the secret of this ensemble"
 #define OTHER_SECRET "the secret of another ensemble"
+#define SUPER_DIGEST "super:zUZ0bpqYS7FucDXsnUgxOWTto1s=" /* As in ENSEMBLE_SUPER. */
 
 static struct ensemble ensemble;
 static struct cert_kit kit;
@@ -289,28 +294,78 @@ static void stranger_close(struct stranger *stranger)
     close(stranger->fd);
 }
 
-/* Sends the bytes outside of TLS: replica 1 takes them for records, and answers nothing. */
-static void send_plain(struct stranger *stranger, struct slice bytes)
-{
-    (void)send(stranger->fd, bytes.data, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    ENSEMBLE_WAIT(&ensemble, has_ended(stranger->fd));
-}
-
-/* A greeting of replica 3, then what it would forward for the super user. */
-static void forge(struct stranger *stranger)
+/* What a replica 3 would send that forwards a write of the super user: a greeting, a HELLO with the
+ * proof of a secret, and the frame. */
+static void make_forward(const char *secret, struct buf *out)
 {
     struct greeting greeting = {.version = PROTOCOL_VERSION, .from = 3, .to = 1};
-    uint8_t bytes[GREETING_LEN + 64] = {0};
+    struct hello hello = {.incarnation = 5, .cluster = {7}, .start = 5};
+    struct hello_transcript transcript = {.sealed = false};
+    struct op_request request = {.principal = {.address = "10.0.0.9"}};
+    struct zab_msg msg = {.type = ZAB_FORWARD, .dialogue = 1, .epoch = 1, .forward.request = 1};
+    struct frame_header header = {
+        .version = PROTOCOL_VERSION, .type = ZAB_FORWARD, .from = 3, .to = 1, .epoch = 1};
+    uint8_t head[FRAME_HEADER_LEN];
+    struct buf bytes;
+    struct buf payload;
 
-    greeting_encode(&greeting, bytes);
-    memset(bytes + GREETING_LEN, 'F', 64);
-    send_plain(stranger, slice_make(bytes, sizeof(bytes)));
+    op_args_init(&request.args, OP_CREATE);
+    request.args.path = slice_str("/forged");
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("super:root"), SUPER_DIGEST,
+                              &request.principal.auth),
+                     ERR_OK);
+    assert_true(request.principal.auth->super);
+    buf_init(&bytes, READ_BYTES);
+    wire_put_u8(&bytes, 1);  /* As server/replica/replica_forward.c: the version, */
+    wire_put_u64(&bytes, 1); /* the boot of the sender, */
+    principal_encode(&request.principal, &bytes);
+    wire_put_u8(&bytes, 0); /* no session, */
+    wire_put_bytes(&bytes, request.key);
+    op_args_encode(&request.args, &bytes);
+    msg.forward.bytes = buf_slice(&bytes);
+    buf_init(&payload, READ_BYTES);
+    zab_msg_encode(&msg, &payload);
+
+    buf_init(out, READ_BYTES);
+    greeting_encode(&greeting, transcript.dialer);
+    assert_true(buf_append(out, transcript.dialer, GREETING_LEN));
+    hello_encode(&hello, &transcript, slice_str(secret), true, out);
+    header.nonce = hello_connection_nonce(&transcript, slice_str(secret));
+    header.len = (uint32_t)payload.len;
+    header.payload_crc = frame_payload_crc(buf_slice(&payload), 0);
+    frame_encode(&header, 0, head);
+    assert_true(buf_append(out, head, sizeof(head)));
+    assert_true(buf_append(out, payload.data, payload.len));
+    buf_release(&payload);
+    buf_release(&bytes);
+    auth_unref(request.principal.auth);
 }
 
-/* One speaks TLS with another secret; the other one has seen the name of the right secret on the
- * wire, but does not have the secret. */
+/* Sends the write outside of TLS, after what went before: replica 1 ends the connection. */
+static void forge(int fd)
+{
+    struct buf out;
+
+    make_forward(OTHER_SECRET, &out);
+    (void)send(fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ENSEMBLE_WAIT(&ensemble, has_ended(fd));
+    buf_release(&out);
+}
+
+static void assert_not_forged(void)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/znodes/v1/forged", NULL), 404);
+    }
+    assert_undisturbed();
+}
+
+/* One caller speaks TLS with another secret; the next one has seen the name of the right secret on
+ * the wire, but does not have the secret; the last one does not speak TLS. */
 TEST(a_wrong_secret_gets_no_further_than_the_handshake)
 {
+    int fd = -1;
+
     for (int knows_name = 0; knows_name <= 1; knows_name++) {
         struct keys *keys = load_secret(knows_name ? SECRET : OTHER_SECRET);
         struct stranger stranger;
@@ -319,11 +374,16 @@ TEST(a_wrong_secret_gets_no_further_than_the_handshake)
         start_all();
         keys->secrets[0].psk[0] ^= knows_name ? 1 : 0;
         assert_int_not_equal(stranger_call(&stranger, keys, 0), ERR_OK);
-        forge(&stranger);
+        forge(stranger.fd);
         stranger_close(&stranger);
         ENSEMBLE_WAIT(&ensemble, has_logged(1, "refused: the secret of the peer differs: "
                                                "check peerSecretFile on both replicas"));
-        assert_undisturbed();
+        fd = relay_dial(ensemble.replicas[0].peer_port, 0);
+        assert_true(fd >= 0);
+        forge(fd);
+        close(fd);
+        ENSEMBLE_WAIT(&ensemble, has_logged(1, "peer 3 is refused: the peer connects without TLS"));
+        assert_not_forged();
         ensemble_close(&ensemble);
     }
 }
