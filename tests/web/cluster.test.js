@@ -51,6 +51,9 @@ visiting('each replica shows the state of all', {}, async (page, visit) => {
       await card(page, id)
         .getByText(/^p50 .*, p99 /)
         .waitFor();
+      if (id !== at + 1) {
+        await card(page, id).getByText('not encrypted').waitFor();
+      }
     }
     await card(page, at + 1)
       .getByText('serves this page')

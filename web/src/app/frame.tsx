@@ -105,6 +105,7 @@ const LAMPS = {
   reconnecting: 'resyncing',
   no_quorum: 'offline',
   offline: 'offline',
+  locked: 'offline',
 } as const;
 
 /** As it said last: at the beginning of the connection, or since. */
@@ -114,7 +115,7 @@ function roleOf({ server, role }: Hello): Hello['role'] {
 
 /** Which cluster, which replica of it, up to where. */
 function Serving() {
-  const health = condition.value;
+  const health = socket.locked.value ? 'locked' : condition.value;
   const hello = socket.hello.value;
   const cluster = status.value?.cluster.slice(0, 8);
   const environment = status.value?.environment;

@@ -113,6 +113,8 @@ function wordsOf({ scheme, id }: Identity): string {
       return say('who_address', { id });
     case 'digest':
       return say('who_user', { user: visibleName(id.slice(0, id.lastIndexOf(':'))) });
+    case 'x509':
+      return say('who_certificate', { name: visibleName(id) });
     default:
       return say('who_other', { scheme, id: visibleName(id) });
   }

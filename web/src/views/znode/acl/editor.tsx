@@ -31,7 +31,7 @@ export function AclEditor({ draft, onEnd }: Props) {
   return (
     <>
       <div class="bar acl-edit">
-        <span class="hint">{say('not_inherited')}</span>
+        <span class="hint">{say('this_only')}</span>
         <span class="spacer" />
         <Button onClick={onEnd}>{say(draft.dirty.value ? 'discard' : 'cancel')}</Button>
         <Button kind="primary" reason={reason} onClick={() => void save()}>

@@ -77,7 +77,7 @@ export function AclTab({ path, version, draft, onChanged }: Props) {
         >
           {say('edit')}
         </Button>
-        <span class="hint">{say('not_inherited')}</span>
+        <span class="hint">{say('this_only')}</span>
       </div>
       <AclTable entries={value.acl} />
       <Check

@@ -28,9 +28,9 @@ export function rightsOf(perms: Perm[]): string {
 
 export function Who({ entry }: { entry: Pick<Entry, 'scheme' | 'id'> }) {
   return (
-    <>
+    <span class="acl-who">
       <bdi>{whoOf(entry)}</bdi> <code class="hint">{entry.scheme}</code>
-    </>
+    </span>
   );
 }
 
