@@ -4,7 +4,7 @@
  *
  * The wall clock is shifted; monotonic clocks are not, as when an operator or an NTP server sets
  * the time. Failing writes and syncs answer EIO and do nothing. Files of a file system that hangs
- * are neither opened nor described until it answers again.
+ * are neither opened, described nor synced until it answers again.
  */
 #ifndef TESTS_PROC_FAULTY_H
 #define TESTS_PROC_FAULTY_H

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -151,14 +152,30 @@ int stat(const char *restrict path, struct stat *restrict ret_about)
 
 /* ---- Syncs. ---- */
 
+static void hang_fd(int fd)
+{
+    char link[32];
+    char path[sizeof(faulty->hanging) * 2];
+    ssize_t len = 0;
+
+    if (atomic_load(&faulty->hangs)) {
+        (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        len = readlink(link, path, sizeof(path) - 1);
+        path[len > 0 ? len : 0] = '\0';
+        hang(path);
+    }
+}
+
 int fdatasync(int fd)
 {
     delay();
+    hang_fd(fd);
     return atomic_load(&faulty->syncs_fail) ? fail() : (int)syscall(SYS_fdatasync, fd);
 }
 
 int fsync(int fd)
 {
     delay();
+    hang_fd(fd);
     return atomic_load(&faulty->syncs_fail) ? fail() : (int)syscall(SYS_fsync, fd);
 }
