@@ -414,7 +414,7 @@ static void exclude_replica_3(void)
     struct buf both;
 
     cert_kit_write(&kit, "ca-3.pem", buf_slice(&before.cert));
-    assert_int_equal(shell("sed -i 's/ca.pem$/ca-3.pem/' %s", ensemble.replicas[2].config), 0);
+    assert_int_equal(shell("sed -i 's|/ca.pem$|/ca-3.pem|' %s", ensemble.replicas[2].config), 0);
     start_all();
     wait_sealed("certificate");
     cert_kit_make(&authority, NULL, &kit.ca);
