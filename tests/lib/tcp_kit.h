@@ -48,7 +48,8 @@ struct kit_setup {
     uint64_t queue_bytes_max;
     uint64_t records_per_key;
     uint32_t shaking_max;
-    uint32_t claims; /* The id that node 2 claims instead. */
+    uint32_t connect_timeout_ms; /* 0: 2 s. */
+    uint32_t claims;             /* The id that node 2 claims instead. */
 };
 
 /* From replica 2, which dials, to replica 1. */

@@ -55,6 +55,7 @@ TEST(a_flood_from_one_address_drops_no_other)
     uint32_t alive = 0;
 
     setup.shaking_max = PLACES;
+    setup.connect_timeout_ms = KIT_DEADLINE_MS; /* No connection ends by itself. */
     kit_start(&setup, 1);
     peer = dial_from(&setup, "127.0.0.1"); /* The address of replica 2. */
     stranger = dial_from(&setup, "127.0.0.8");
@@ -85,6 +86,7 @@ TEST(a_flood_from_many_addresses_drops_no_peer)
     int peer = -1;
 
     setup.shaking_max = PLACES;
+    setup.connect_timeout_ms = KIT_DEADLINE_MS; /* No connection ends by itself. */
     kit_start(&setup, 1);
     peer = dial_from(&setup, "127.0.0.1");
     run_some(&setup);
