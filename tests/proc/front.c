@@ -141,7 +141,7 @@ static void begin_link(struct front *front, int client)
         close(client);
         return;
     }
-    buf_init(&out, 2 * HEAD_MAX);
+    buf_init(&out, (size_t)2 * HEAD_MAX);
     change_head(front, client, head, &out);
     buf_append(&out, head + head_len, len - head_len);
     front->links[front->count++] = (struct front_link){.client = client, .replica = replica};

@@ -2,8 +2,8 @@
  * sealed.h - the tests over TLS: with ZABRA_TEST_TLS=1 the replicas get a certificate and
  * clientTls=optional, and this program speaks TLS to their client ports.
  *
- * No test knows of it. The linker replaces the calls of the test's objects: connect() makes the
- * handshake, and recv(), read(), send(), write() and poll() then work on decrypted bytes
+ * Hardly a test knows of it. The linker replaces the calls of the test's objects: connect() makes
+ * the handshake, and recv(), read(), send(), write() and poll() then work on decrypted bytes
  * (tls/socket.h). libcurl gets https and the CA (web.c). Commands that a test runs still use plain
  * connections, which the same port takes.
  */

@@ -7,8 +7,7 @@
 #include "tests/proc/shell.h"
 #include "tests/proc/talk.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 enum {
     REPLICAS = 3,
@@ -142,6 +141,25 @@ TEST(a_client_has_its_own_address_and_not_the_certificate_of_the_proxy)
         shell(CURL AS_FRONT "https://localhost:%u/whoami/v1", 5, ensemble.replicas[0].client_port),
         0);
     assert_non_null(strstr(shell_output, "\"super\":true"));
+}
+
+/* The client is this program: 127.0.0.1. */
+TEST(a_socket_has_the_address_of_its_client)
+{
+    for (int i = 0; i < 2; i++) {
+        struct socket *socket = socket_open(fronts[i].port, NULL);
+        json_t *reply = NULL;
+        const json_t *who = NULL;
+
+        assert_int_equal(socket_status(socket), 101);
+        reply = socket_call(socket, "\"op\":\"whoami\"");
+        who = json_object_get(reply, "whoami");
+        assert_string_equal(talk_text(who, "address"), "127.0.0.1");
+        assert_true(json_is_false(json_object_get(who, "super")));
+        assert_int_equal(json_array_size(json_object_get(who, "ids")), 2); /* world, ip */
+        json_decref(reply);
+        socket_close(socket);
+    }
 }
 
 TEST(urls_in_answers_are_those_of_the_proxy)
