@@ -12,58 +12,74 @@ enum {
     RETRY_MIN_MS = 250, /* First pause between attempts to listen by a name. */
     RETRY_MAX_MS = 4000,
     FIRST_ANSWER_MS = 4000, /* Dialing waits that long for the address of this replica's name. */
-    SHARES = 256,
+    SHARES = 512,           /* Above the most handshakes at a time. */
 };
 
-static bool is_unproven(const struct conn *conn)
-{
-    return !conn->dialed && conn->state != CONN_CLAIM;
-}
+/* How many unproven callers an address has. */
+struct share {
+    struct caller caller;
+    uint32_t count; /* 0: an unused place. */
+};
 
-/* Addresses share the numbers below SHARES at random, in another way in each process. */
-static uint32_t share_of(const struct tcp *tcp, const struct caller *caller)
+/* Returns the share of an address, or an unused place. The places are those of a hash table, whose
+ * order differs in each process. */
+static struct share *share_of(const struct tcp *tcp, struct share shares[SHARES],
+                              const struct caller *caller)
 {
-    uint64_t mixed = tcp->options.start * 2 + 1;
+    uint64_t mixed = tcp->options.start;
 
     for (size_t i = 0; i < sizeof(caller->bytes); i++) {
         mixed = (mixed ^ caller->bytes[i]) * UINT64_C(0x9e3779b97f4a7c15);
         mixed ^= mixed >> 32;
     }
-    return (uint32_t)(mixed % SHARES);
+
+    size_t at = mixed % SHARES;
+
+    while (shares[at].count > 0 && !caller_eq(&shares[at].caller, caller)) {
+        at = (at + 1) % SHARES;
+    }
+    return &shares[at];
 }
 
-/* Returns the caller to drop: of those that have not proven themselves the oldest of the address
- * that has most of them. Addresses of peers come last. NULL: there is none. */
-static struct conn *weakest(struct tcp *tcp)
+/* Whether the connection is that of an unproven caller, at the address of a peer or not. */
+static bool is_candidate(const struct conn *conn, bool at_peer)
 {
-    struct conn *found = NULL;
-    uint32_t counts[SHARES] = {0};
+    return !conn->dialed && conn->state != CONN_CLAIM &&
+           tcp_knows_caller(conn->tcp, &conn->caller) == at_peer;
+}
+
+/* Returns the oldest unproven caller of the address that has most of them, among the addresses of
+ * peers or among the others. NULL: there is none. */
+static struct conn *weakest(struct tcp *tcp, bool at_peer)
+{
+    struct share shares[SHARES] = {{.count = 0}};
     uint32_t most = 0;
 
+    ASSERT(tcp->shaking_count < SHARES);
     list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
-        if (is_unproven(conn)) {
-            uint32_t share = share_of(tcp, &conn->caller);
-            uint32_t least = tcp_knows_caller(tcp, &conn->caller) ? 0 : TCP_SHAKING_MAX;
+        if (is_candidate(conn, at_peer)) {
+            struct share *share = share_of(tcp, shares, &conn->caller);
 
-            counts[share] = max_u32(counts[share], least) + 1;
-            if (counts[share] > most) {
-                most = counts[share];
-            }
+            share->caller = conn->caller;
+            share->count++;
+            most = max_u32(most, share->count);
         }
     }
     list_for_each_entry (struct conn, conn, node, &tcp->shaking) {
-        if (!found && is_unproven(conn) && counts[share_of(tcp, &conn->caller)] == most) {
-            found = conn;
+        if (is_candidate(conn, at_peer) && share_of(tcp, shares, &conn->caller)->count == most) {
+            return conn;
         }
     }
-    return found;
+    return NULL;
 }
 
-/* Drops a caller that has not proven itself. Returns false when there is none. */
+/* Drops a caller that has not proven itself; those at addresses of peers come last. Returns false
+ * when there is none. */
 static bool drop_unproven(struct tcp *tcp, const char *why)
 {
-    struct conn *conn = weakest(tcp);
+    struct conn *conn = weakest(tcp, false);
 
+    conn = conn ? conn : weakest(tcp, true);
     if (conn) {
         tcp->refused++;
         tcp_drop(conn, why);
