@@ -226,6 +226,9 @@ static void copy_line(const char *frame, const char *mark, struct buf *out)
     }
 }
 
+/* The begin of an event in NDJSON; an export has other lines. */
+#define EVENT_LINE "{\"event\":"
+
 static void note(struct kit_stream *stream)
 {
     const char *frame = buf_cstr(&stream->frame);
@@ -233,7 +236,7 @@ static void note(struct kit_stream *stream)
     struct buf id;
     struct buf data;
 
-    if (!exchange_on() || (stream->lines && frame[0] != '{')) {
+    if (!exchange_on() || (stream->lines && strncmp(frame, EVENT_LINE, strlen(EVENT_LINE)) != 0)) {
         return;
     }
     if (stream->lines) {
