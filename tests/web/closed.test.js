@@ -114,7 +114,7 @@ visiting('each card shows how its link is sealed', { refused: true }, async (pag
 });
 
 visiting(
-  'an entry for a certificate is shown in words, and is kept',
+  'entries for certificates are shown in words, added and changed',
   { refused: true },
   async (page, visit) => {
     await openLocked(visit, '/ui/tree/app/own?tab=acl');
@@ -124,13 +124,25 @@ visiting(
     // The subject is long, and does not push the permissions out of sight.
     const last = page.getByRole('columnheader', { name: 'change the ACL' });
     assert.ok(await last.evaluate((head) => head.getBoundingClientRect().right <= innerWidth));
+    const check = page.getByRole('form', { name: 'Check the permissions of an identity' });
+    await check.getByRole('combobox').selectOption({ label: 'A client certificate' });
+    await check.getByLabel('Subject').fill(SUBJECT);
+    await check.getByRole('button', { name: 'Check' }).click();
+    await said(page, `${SUBJECT}: read`);
     await button(page, 'Change').click();
     await page.getByLabel(`Certificate ${SUBJECT}: write`).check();
+    const add = page.getByRole('form', { name: 'Add an entry' });
+    await add.getByRole('combobox').selectOption({ label: 'A client certificate' });
+    await add.getByLabel('Subject').fill('CN=bob');
+    await add.getByRole('button', { name: 'Add' }).click();
     await button(page, 'Save').click();
     await toasted(page, 'The ACL is saved.');
     const answer = await replicas.ask('GET', '/znodes/v1/app/own?view=acl', { headers: ROOT });
     const { acl } = await answer.json();
-    assert.deepEqual(acl, [{ scheme: 'x509', id: SUBJECT, perms: ['read', 'write'] }]);
+    assert.deepEqual(acl, [
+      { scheme: 'x509', id: SUBJECT, perms: ['read', 'write'] },
+      { scheme: 'x509', id: 'CN=bob', perms: ['read'] },
+    ]);
   },
 );
 

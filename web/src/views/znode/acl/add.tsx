@@ -7,8 +7,9 @@ import { fromBase64Text } from '../../../format/bytes';
 import { Button } from '../../../ui/button';
 import { type AclDraft, digestId, type Entry } from './model';
 import { say } from './texts';
+import { nameOf } from './words';
 
-const SCHEMES = ['world', 'auth', 'digest', 'ip'] as const;
+const SCHEMES = ['world', 'auth', 'digest', 'ip', 'x509'] as const;
 const HASH_BYTES = 20;
 
 type Scheme = (typeof SCHEMES)[number];
@@ -29,12 +30,14 @@ export function AddEntry({ draft }: { draft: AclDraft }) {
   const password = useSignal('');
   const wrong = useSignal<string | undefined>(undefined);
   const known = whoami.value?.authenticated === true;
+  const label = nameOf(scheme.value);
   const entry = (): Entry | undefined => {
     const name = id.peek().trim();
     const ids = {
       world: () => 'anyone',
       auth: () => '',
       ip: () => name,
+      x509: () => name,
       digest: () => userId(name, password.peek()),
     };
     const found = ids[scheme.peek()]();
@@ -73,14 +76,14 @@ export function AddEntry({ draft }: { draft: AclDraft }) {
             </option>
           ))}
         </select>
-        {(scheme.value === 'digest' || scheme.value === 'ip') && (
+        {label !== undefined && (
           <input
             required
             autocomplete="off"
             spellcheck={false}
-            aria-label={say(scheme.value === 'ip' ? 'address' : 'user')}
+            aria-label={label}
             aria-describedby={error}
-            placeholder={say(scheme.value === 'ip' ? 'address' : 'user')}
+            placeholder={label}
             value={id}
             onInput={(event) => {
               id.value = event.currentTarget.value;

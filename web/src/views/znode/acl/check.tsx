@@ -7,9 +7,10 @@ import { socket } from '../../../app/cluster';
 import { visibleName } from '../../../format/text';
 import { Button } from '../../../ui/button';
 import { say } from './texts';
-import { rightsOf } from './words';
+import { nameOf, rightsOf } from './words';
 
-const SCHEMES = ['digest', 'ip', 'world'] as const;
+const SCHEMES = ['digest', 'ip', 'x509', 'world'] as const;
+const EXAMPLES = { digest: 'alice', ip: '10.0.0.1', x509: 'CN=alice,O=Example', world: '' };
 
 type Scheme = (typeof SCHEMES)[number];
 
@@ -66,8 +67,8 @@ export function Check({ path, version, allowed }: Props) {
             required
             autocomplete="off"
             spellcheck={false}
-            aria-label={say(scheme.value === 'ip' ? 'address' : 'user')}
-            placeholder={scheme.value === 'ip' ? '10.0.0.1' : 'alice'}
+            aria-label={nameOf(scheme.value)}
+            placeholder={EXAMPLES[scheme.value]}
             value={id}
             onInput={(event) => {
               id.value = event.currentTarget.value;

@@ -21,6 +21,14 @@ export function whoOf({ scheme, id }: Pick<Entry, 'scheme' | 'id'>): string {
   }
 }
 
+/** The label of the field with an identity, where a scheme has one. */
+const NAMES = { digest: 'user', ip: 'address', x509: 'subject' } as const;
+
+/** What to enter for an identity of a scheme; undefined: nothing. */
+export function nameOf(scheme: Entry['scheme']): string | undefined {
+  return scheme in NAMES ? say(NAMES[scheme as keyof typeof NAMES]) : undefined;
+}
+
 /** Rights in words, as a list. */
 export function rightsOf(perms: Perm[]): string {
   return perms.length === 0 ? say('check_none') : perms.map((perm) => say(perm)).join(', ');
