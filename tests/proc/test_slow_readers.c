@@ -15,10 +15,10 @@ enum {
     ZNODES = 64,
     VALUE_BYTES = 1000 * 1000, /* More than 64 MiB in base64, and in memory. */
     GETS = 15,                 /* Of one answer. */
-    SLOW_MS = 1000,            /* slowTimeout */
+    SLOW_MS = 2000,            /* slowTimeout */
     /* From the last byte that the client's kernel takes: two checks, and the library's delay. */
     GONE_MS = SLOW_MS + 5000 * ENSEMBLE_FACTOR,
-    STEADY_MS = 5 * SLOW_MS,
+    STEADY_MS = 4 * SLOW_MS,
     STEADY_BYTES = 8 << 10, /* Read every */
     STEADY_STEP_MS = 20,    /* ms. */
     PIECE_BYTES = 64 << 10, /* Of a faster reader. */
@@ -122,7 +122,7 @@ static bool take(struct kit_stream *stream, size_t max)
     return got > 0;
 }
 
-/* Reads few bytes at a time, for five times slowTimeout. */
+/* Reads few bytes at a time, for four times slowTimeout. */
 static void read_slowly(struct kit_stream *stream)
 {
     uint64_t end_ms = os_now_ms() + STEADY_MS;
