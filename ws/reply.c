@@ -85,6 +85,14 @@ static enum op_kind kind_of(const struct ws_message *message)
     return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
 
+/* The path that an answer repeats; none that is too long for a path. */
+static struct slice shown_path(const struct op_request *request)
+{
+    bool is_shown = request->def && request->args.path.len <= STATE_PATH_MAX;
+
+    return is_shown ? request->args.path : slice_make(NULL, 0);
+}
+
 static void reply_problem(struct ws_message *message, struct op_problem *problem)
 {
     struct ws_socket *socket = message->socket;
@@ -95,7 +103,7 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
     struct jsonw json;
 
     problem->message = true;
-    problem->path = request->def ? request->args.path : slice_make(NULL, 0);
+    problem->path = shown_path(request);
     problem->zxid = problem->zxid ? problem->zxid : ws_order_complete(socket);
     if (may_retry && problem->retry_after_ms == 0) {
         problem->retry_after_ms = RETRY_AFTER_MS;

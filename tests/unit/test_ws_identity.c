@@ -90,6 +90,29 @@ TEST(a_socket_begins_with_auth, fixture, setup_closed, teardown_closed)
 
 static const char auth[] = "\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"bob:pw\"";
 
+/* The refusal does not repeat what a client without an identity has sent. */
+TEST(a_refusal_has_no_path_that_is_too_long, fixture, setup_closed, teardown_closed)
+{
+    enum {
+        LONG = STATE_PATH_MAX + 1
+    };
+
+    struct socket *socket = open_anonymous(fixture);
+    char *path = mem_alloc(LONG + 1);
+    json_t *reply = NULL;
+
+    memset(path, 'a', LONG);
+    path[LONG] = '\0';
+    reply = socket_reply(socket, socket_request(socket, "\"op\":\"get\",\"path\":\"/%s\"", path),
+                         SOCKET_TIMEOUT_MS);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(reply, "error"), "status")),
+                     401);
+    assert_null(json_object_get(json_object_get(reply, "error"), "path"));
+    json_decref(reply);
+    mem_free(path);
+    check_closed(socket);
+}
+
 /* Messages behind `auth` need not wait for its reply. */
 TEST(messages_may_follow_auth_at_once, fixture, setup_closed, teardown_closed)
 {
