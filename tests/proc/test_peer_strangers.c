@@ -6,8 +6,8 @@
 #include "base/wire.h"
 #include "server/op/auth.h"
 #include "server/op/ops.h"
-#include "tests/lib/cert_kit.h"
 #include "tests/lib/tls_peer.h"
+#include "tests/proc/peer_certs.h"
 #include "tests/proc/relay.h"
 #include "tests/proc/shell.h"
 #include "zab/msg.h"
@@ -44,15 +44,6 @@ static void write_file(const char *name, const char *text)
 
     (void)snprintf(path, sizeof(path), "%s/%s", ensemble.dir, name);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-}
-
-static void append_config(uint32_t index, const char *text)
-{
-    int fd = open(ensemble.replicas[index].config, O_WRONLY | O_APPEND | O_CLOEXEC);
-
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
@@ -108,32 +99,11 @@ static bool has_logged(uint32_t id, const char *text)
 
 /* ---- Certificates. ---- */
 
-static void add_certificate(const char *name, uint32_t id, enum cert_kit_life life)
-{
-    char uri[64];
-    struct cert_kit_spec spec = {.kind = ISSUE_PEER, .common = name, .uri = uri, .life = life};
-
-    (void)snprintf(uri, sizeof(uri), "zabra://shop/%u", id);
-    cert_kit_add(&kit, name, &spec);
-}
-
 static void open_with_certificates(void)
 {
-    char text[4 * CERT_KIT_PATH_MAX];
-    char name[16];
-
     ensemble_open(&ensemble, REPLICAS, NULL);
     shell_open(&ensemble);
-    cert_kit_open(&kit);
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        (void)snprintf(name, sizeof(name), "peer-%u", i + 1);
-        add_certificate(name, i + 1, CERT_KIT_VALID);
-        (void)snprintf(text, sizeof(text),
-                       "environment=shop\npeerTls=required\npeerCertFile=%s/%s.pem\n"
-                       "peerKeyFile=%s/%s.key\npeerCaFile=%s/ca.pem\n",
-                       kit.dir, name, kit.dir, name, kit.dir);
-        append_config(i, text);
-    }
+    peer_certs_open(&ensemble, &kit);
     start_all();
 }
 
@@ -183,8 +153,8 @@ TEST(each_bad_certificate_is_refused_with_its_sentence)
     struct cert_kit other;
 
     open_with_certificates();
-    add_certificate("expired", 3, CERT_KIT_EXPIRED);
-    add_certificate("early", 3, CERT_KIT_EARLY);
+    peer_certs_make(&kit, "expired", 3, CERT_KIT_EXPIRED);
+    peer_certs_make(&kit, "early", 3, CERT_KIT_EARLY);
     cert_kit_open(&other);
     cert_kit_make(&spec, &other.ca, &pair);
     cert_kit_put(&kit, "alien", &pair);
