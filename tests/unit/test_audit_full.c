@@ -78,6 +78,7 @@ TEST(a_transaction_that_is_dropped_in_part, akit, akit_set_up, akit_tear_down)
     /* Nothing is recorded again. */
     akit_remove(akit, "audit-position");
     akit_again(akit);
+    akit_stop(akit); /* The line about the start may come after the last record. */
     assert_int_equal(akit_count(akit_text(akit), "\n"), lines + 1);
 }
 
