@@ -6,8 +6,9 @@
 
 /*
  * Mutants and regressions. A line of a file of seeds reads
- *     seed=123 [scenario=S3] [mutant=2] [nodes=3] # one line of story
- * or seeds=1:20 ...; all of its seeds must pass or, with a mutant, one of them must fail.
+ *     seed=123 [scenario=S3] [mutant=2] [nodes=3] [reconfig=0] # one line of story
+ * or seeds=1:20 ...; all of its seeds must pass or, with a mutant, one of them must fail. A line
+ * without `reconfig=` was found with fixed members and means reconfig=0.
  */
 
 enum {
@@ -30,6 +31,18 @@ static bool take_number(const char *line, const char *key, uint64_t *ret_value)
         *ret_value = strtoull(at + strlen(key), NULL, 10);
     }
     return at != NULL;
+}
+
+/* Members are fixed in every run: no line may ask for changes of them. */
+static bool wants_changes(const char *line)
+{
+    uint64_t reconfig = 0;
+
+    if (!take_number(line, "reconfig=", &reconfig) || reconfig == 0) {
+        return false;
+    }
+    (void)printf("%s: the simulator changes no members: reconfig must be 0\n", line);
+    return true;
 }
 
 /* `seed=N`, or `seeds=A:B`. */
@@ -84,6 +97,9 @@ static bool replay_line(char *line, const struct sim_options *defaults)
 
     if (!parse_line(line, &plan, scenario)) {
         return true;
+    }
+    if (wants_changes(line)) {
+        return false;
     }
     must_fail = plan.options.mutant != 0;
     run_all(&plan, &result);
