@@ -3,8 +3,12 @@
 
 static bool all_founders_here(const struct zab *zab)
 {
-    for_each_peer (peer, zab) {
-        if (peer->seed_voter && (!peer->up || !peer->bootstrapping || peer->id < zab->id)) {
+    for (uint32_t i = 0; i < zab->servers.count; i++) {
+        const struct zab_seed *server = &zab->servers.items[i];
+        const struct peer *peer = peer_find(zab, server->id);
+
+        if (server->voter && server->id != zab->id &&
+            (server->id < zab->id || !peer || !peer->up || !peer->bootstrapping)) {
             return false;
         }
     }
@@ -51,11 +55,17 @@ static void found(struct zab *zab)
     config.history = rng_u64(&zab->rng) | 1;
     member_insert(&config, (struct zab_member){
                                .id = zab->id, .voter = true, .incarnation = zab->incarnation});
-    for_each_peer (peer, zab) {
-        member_insert(&config,
-                      (struct zab_member){.id = peer->id,
-                                          .voter = peer->seed_voter,
-                                          .incarnation = peer->seed_voter ? peer->incarnation : 0});
+    for (uint32_t i = 0; i < zab->servers.count; i++) {
+        const struct zab_seed *server = &zab->servers.items[i];
+        const struct peer *peer = peer_find(zab, server->id);
+
+        if (server->id != zab->id) {
+            ASSERT(peer || !server->voter);
+            member_insert(
+                &config, (struct zab_member){.id = server->id,
+                                             .voter = server->voter,
+                                             .incarnation = server->voter ? peer->incarnation : 0});
+        }
     }
     config_set(zab, &config);
     persist_join(zab);

@@ -386,12 +386,9 @@ bool zab_is_dialogue(const struct zab *zab, uint32_t peer_id, uint32_t dialogue)
 {
     ASSERT(dialogue != 0);
 
-    for_each_peer (peer, zab) {
-        if (peer->id == peer_id) {
-            return is_broadcasting(zab) && peer->up && peer->learner.dialogue == dialogue;
-        }
-    }
-    return false;
+    const struct peer *peer = peer_find(zab, peer_id);
+
+    return peer && is_broadcasting(zab) && peer->up && peer->learner.dialogue == dialogue;
 }
 
 void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t request,

@@ -175,14 +175,15 @@ static void decide(struct zab *zab)
  */
 static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
-    uint32_t voters = zab->seed_voter ? 1 : 0;
-    uint32_t named = zab->seed_voter && quorum_self_counts(zab) ? 1 : 0;
+    bool self = list_votes(zab, zab->id);
+    uint32_t voters = self ? 1 : 0;
+    uint32_t named = self && quorum_self_counts(zab) ? 1 : 0;
 
     for_each_peer (peer, zab) {
         const struct vote *vote = &peer->vote;
 
-        voters += peer->seed_voter ? 1 : 0;
-        if (peer->seed_voter && peer->up && vote->valid && vote->state != ZAB_LOOKING &&
+        voters += list_votes(zab, peer->id) ? 1 : 0;
+        if (list_votes(zab, peer->id) && peer->up && vote->valid && vote->state != ZAB_LOOKING &&
             (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == leader->id) {
             named++;
         }

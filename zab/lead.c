@@ -20,7 +20,7 @@ void learner_reset(struct zab *zab, struct peer *peer)
 static void take_early(struct zab *zab)
 {
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
-        struct peer *peer = &zab->peers[i];
+        struct peer *peer = zab->peers[i];
         struct zab_msg msg = peer->learner.early;
 
         if (msg.type == ZAB_CEPOCH && peer->up) {

@@ -81,7 +81,7 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
         return;
     }
     refill_goes(zab, zab->limits.chunk_bytes);
-    zab->lead.refill_turn = (uint32_t)(peer - zab->peers);
+    zab->lead.refill_turn = peer->id;
     learner->fetch_token = ++zab->disk.issued;
     fx_add(zab, ZAB_FX_SNAP_FETCH)->snap_fetch =
         (struct zab_snap_fetch){.token = learner->fetch_token,
@@ -100,11 +100,14 @@ void snap_pump(struct zab *zab)
     if (!zab->lead.refill_waits || !refill_may_go(zab)) {
         return;
     }
-    uint32_t from = zab->lead.refill_turn + 1;
+    uint32_t from = 0;
 
+    while (from < zab->peer_count && zab->peers[from]->id <= zab->lead.refill_turn) {
+        from++;
+    }
     zab->lead.refill_waits = false;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[(from + i) % zab->peer_count];
+        struct peer *peer = zab->peers[(from + i) % zab->peer_count];
 
         if (peer->learner.stage == LEARNER_SNAP) {
             snap_fetch(zab, peer);

@@ -78,20 +78,30 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     return true;
 }
 
+bool list_votes(const struct zab *zab, uint32_t id)
+{
+    for (uint32_t i = 0; i < zab->servers.count; i++) {
+        if (zab->servers.items[i].id == id) {
+            return zab->servers.items[i].voter;
+        }
+    }
+    return false;
+}
+
 /* Whether server list and configuration have the same members, with the same right to vote. If they
  * differ, this replica would talk to other replicas than it counts. */
 bool list_agrees(const struct zab *zab, const struct zab_config *config)
 {
     const struct zab_member *self = zab_config_find(config, zab->id);
 
-    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
-    if (!self || has_seat(self) != zab->seed_voter || config->count != zab->peer_count + 1) {
+    if (!self || config->count != zab->servers.count) {
         return false;
     }
-    for_each_peer (peer, zab) {
-        const struct zab_member *member = zab_config_find(config, peer->id);
+    for (uint32_t i = 0; i < zab->servers.count; i++) {
+        const struct zab_seed *server = &zab->servers.items[i];
+        const struct zab_member *member = zab_config_find(config, server->id);
 
-        if (!member || has_seat(member) != peer->seed_voter) {
+        if (!member || has_seat(member) != server->voter) {
             return false;
         }
     }

@@ -102,7 +102,6 @@ struct keep {
 
 struct peer {
     uint32_t id;
-    bool seed_voter; /* A voter by the configuration file. */
     bool up;
     bool bootstrapping;
     uint64_t incarnation;

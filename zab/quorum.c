@@ -1,12 +1,12 @@
 #include "zab/zab_int.h"
 
-struct peer *peer_find(struct zab *zab, uint32_t id)
+struct peer *peer_find(const struct zab *zab, uint32_t id)
 {
-    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
+    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
 
-    for_each_peer (peer, zab) {
-        if (peer->id == id) {
-            return peer;
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        if (zab->peers[i]->id == id) {
+            return zab->peers[i];
         }
     }
     return NULL;

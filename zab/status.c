@@ -112,12 +112,12 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
     size_t count = 0;
 
     for (uint32_t i = 0; i < zab->peer_count && count < out_max; i++) {
-        const struct peer *peer = &zab->peers[i];
+        const struct peer *peer = zab->peers[i];
         const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
 
         out[count++] = (struct zab_peer_status){
             .id = peer->id,
-            .voter = member ? has_seat(member) : peer->seed_voter,
+            .voter = member ? has_seat(member) : list_votes(zab, peer->id),
             .connected = peer->up,
             .synced = peer->learner.stage == LEARNER_SYNCED,
             .counted = zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation),

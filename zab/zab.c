@@ -50,21 +50,19 @@ static void init_log(struct zab *zab, const struct zab_init *init)
 
 static void init_peers(struct zab *zab, const struct zab_init *init)
 {
+    uint32_t ids[ZAB_MEMBERS_MAX];
+    uint32_t count = 0;
+
     ASSERT(init->seed_count <= ZAB_MEMBERS_MAX);
-
     for (uint32_t i = 0; i < init->seed_count; i++) {
-        if (init->seeds[i].id == init->id) {
-            zab->seed_voter = init->seeds[i].voter;
-            continue;
+        zab->servers.items[i] = init->seeds[i];
+        if (init->seeds[i].id != init->id) {
+            ids[count++] = init->seeds[i].id;
         }
-        struct peer *peer = &zab->peers[zab->peer_count++];
-
-        peer->id = init->seeds[i].id;
-        peer->seed_voter = init->seeds[i].voter;
-        peer->seen_ms = init->now_ms;
-        peer->learner.flight.zxids = mem_zalloc(init->limits.window_max, sizeof(zxid_t));
-        peer->learner.flight.bytes = mem_zalloc(init->limits.window_max, sizeof(uint32_t));
     }
+    zab->servers.count = init->seed_count;
+    peers_want(zab, ids, count);
+    peers_update(zab);
 }
 
 struct zab *zab_new(const struct zab_init *init)
@@ -100,11 +98,7 @@ void zab_free(struct zab *zab)
     if (!zab) {
         return;
     }
-    for_each_peer (peer, zab) {
-        learner_reset(zab, peer);
-        mem_free(peer->learner.flight.zxids);
-        mem_free(peer->learner.flight.bytes);
-    }
+    peers_free(zab);
     inbox_clear(&zab->follow.inbox);
     mem_free(zab->follow.inbox.items);
     trail_release(&zab->follow.staged);
@@ -117,43 +111,6 @@ void zab_free(struct zab *zab)
 }
 
 /* ---- Events. ---- */
-
-static void on_peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up)
-{
-    ASSERT(!peer->up && peer->learner.stage == LEARNER_NONE);
-
-    peer->up = true;
-    peer->incarnation = up->incarnation;
-    peer->bootstrapping = up->bootstrapping;
-    peer->vote.valid = false;
-    if (peer->known_incarnation != up->incarnation) {
-        peer->known_incarnation = up->incarnation;
-        peer->known_last = 0;
-        peer->known_promised = 0;
-    }
-    bootstrap_check(zab);
-    election_greet(zab, peer);
-}
-
-static void on_peer_down(struct zab *zab, struct peer *peer)
-{
-    if (!peer->up) {
-        return;
-    }
-    peer->up = false;
-    peer->vote.valid = false;
-    if (quorum_counts(zab, peer->id, peer->incarnation)) {
-        peer->seen_ms = zab->now_ms;
-    }
-    if (zab->state == ZAB_LEADING) {
-        lead_peer_down(zab, peer);
-    } else if (zab->state == ZAB_LOOKING) {
-        election_check(zab);
-    } else if (zab->follow.leader == peer->id) {
-        enter_looking(zab, "the connection to the leader has closed");
-    }
-    ASSERT(peer->learner.stage == LEARNER_NONE);
-}
 
 static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
@@ -302,13 +259,13 @@ static void on_event(struct zab *zab, const struct zab_event *event)
         break;
     case ZAB_EV_PEER_UP:
         if (peer) {
-            on_peer_down(zab, peer);
-            on_peer_up(zab, peer, &event->peer_up);
+            peer_down(zab, peer);
+            peer_up(zab, peer, &event->peer_up);
         }
         break;
     case ZAB_EV_PEER_DOWN:
         if (peer) {
-            on_peer_down(zab, peer);
+            peer_down(zab, peer);
         }
         break;
     case ZAB_EV_RECV:
@@ -388,6 +345,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     on_event(zab, event);
     run_timers(zab);
     deliver(zab);
+    peers_update(zab);
     note_serving(zab);
     ASSERT(zab->delivery.last <= zab->committed);
     zab->effects = NULL;

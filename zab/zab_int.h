@@ -94,7 +94,7 @@ struct leading {
     uint64_t grace_ms;        /* No timeout before this: the process was paused a moment ago. */
     uint64_t refill_due_us;   /* Before this time no chunk of any snapshot is read. */
     bool refill_waits;        /* A learner waits for `refill_due_us`. */
-    uint32_t refill_turn;     /* Index of the peer for which a chunk was read last. */
+    uint32_t refill_turn;     /* Id of the peer for which a chunk was read last. */
 };
 
 enum follow_phase {   /* In the order in which a learner goes through them. */
@@ -204,6 +204,19 @@ struct promise {
     uint32_t leader;
 };
 
+/* The servers of the configuration file, this replica included. */
+struct server_list {
+    struct zab_seed items[ZAB_MEMBERS_MAX];
+    uint32_t count;
+};
+
+/* Which other replicas are to be peers once the step under way has ended. */
+struct wanted {
+    uint32_t ids[ZAB_MEMBERS_MAX]; /* Ascending. */
+    uint32_t count;
+    bool is_new; /* The peers are not these yet. */
+};
+
 /* How far the host has applied the log once it has carried out this step's effects. */
 struct delivery {
     zxid_t last;
@@ -258,9 +271,10 @@ struct zab {
     struct delivery delivery;
     struct restore restore;
 
-    struct peer peers[ZAB_MEMBERS_MAX];
+    struct peer *peers[ZAB_MEMBERS_MAX]; /* Ascending by id; an address stays until peer_drop. */
     uint32_t peer_count;
-    bool seed_voter; /* This replica is a voter by the configuration file. */
+    struct wanted wanted;
+    struct server_list servers;
     struct checkpoints digests;
 
     /* Role. */
@@ -280,10 +294,17 @@ struct zab {
     struct buf ping_payload; /* What the host attaches to each heartbeat. */
 };
 
+/* A peer of `zab`, const if `zab` is. */
+#define PEER_TYPE(zab) \
+    __typeof__(*_Generic((zab), const struct zab *: (const struct peer *)(NULL), \
+                         struct zab *: (struct peer *)(NULL)))
+
 /* Loops over the other replicas. NOLINTBEGIN(*-parentheses): `peer` is declared here. */
-#define for_each_peer(peer, zab)                           \
-    for (__typeof__(&(zab)->peers[0]) peer = (zab)->peers; \
-         peer < (zab)->peers + (zab)->peer_count; peer++)
+#define for_each_peer(peer, zab)                                                                 \
+    for (PEER_TYPE(zab) *const *peer##_at = (PEER_TYPE(zab) *const *)(zab)->peers, *peer = NULL; \
+         peer##_at < (PEER_TYPE(zab) *const *)(zab)->peers + (zab)->peer_count &&                \
+         (peer = *peer##_at);                                                                    \
+         peer##_at++)
 
 /* NOLINTEND(*-parentheses) */
 
@@ -351,7 +372,16 @@ bool quorum_self_counts(const struct zab *zab);
 uint32_t self_flags(const struct zab *zab);
 zxid_t quorum_acked(const struct zab *zab); /* Highest zxid that is durable on a quorum. */
 bool peer_is_up(const struct zab *zab, const struct peer *peer);
-struct peer *peer_find(struct zab *zab, uint32_t id);
+struct peer *peer_find(const struct zab *zab, uint32_t id);
+
+/* peers.c: the other replicas that this one talks to. A loop over the peers may run at any depth of
+ * calls, so the peers change only at the end of a step. */
+void peers_want(struct zab *zab, const uint32_t *ids,
+                uint32_t count); /* Ascending, without self. */
+void peers_update(struct zab *zab);
+void peers_free(struct zab *zab);
+void peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up);
+void peer_down(struct zab *zab, struct peer *peer);
 
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);
@@ -466,6 +496,7 @@ void config_committed(struct zab *zab); /* Adopts `pending` once committed. */
 /* Adopts the committed configuration in `bytes` if it is newer. Returns false if malformed. */
 bool config_adopt(struct zab *zab, struct slice bytes);
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
+bool list_votes(const struct zab *zab, uint32_t id); /* Whether the server list has such a voter. */
 void config_send(struct zab *zab, const struct peer *peer);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
 

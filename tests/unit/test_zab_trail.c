@@ -310,7 +310,7 @@ TEST(a_quorum_is_more_than_half_of_the_voters)
         }
         for (uint32_t mask = 0; mask < 1U << voters; mask++) {
             for (uint32_t i = 0; i < drive.zab->peer_count; i++) {
-                drive.zab->peers[i].learner.counted = mask & 1U << (drive.zab->peers[i].id - 1);
+                drive.zab->peers[i]->learner.counted = mask & 1U << (drive.zab->peers[i]->id - 1);
             }
             assert_int_equal(quorum_has(drive.zab, mask & 1, is_set), bits_of(mask) > voters / 2);
         }
@@ -347,7 +347,7 @@ TEST(while_a_change_is_pending_both_majorities_are_needed)
                 in_new >> i & 1 ? DRIVE_INCARNATION + i + 1 : 1;
         }
         for (uint32_t i = 0; i < zab->peer_count; i++) {
-            zab->peers[i].learner.counted = yes >> (zab->peers[i].id - 1) & 1;
+            zab->peers[i]->learner.counted = yes >> (zab->peers[i]->id - 1) & 1;
         }
         bool expected = bits_of(in_old & yes) > 2 && bits_of(in_new & yes) > 2;
 
@@ -374,13 +374,13 @@ TEST(the_quorums_zxid_is_the_median_of_the_disks)
 
         zab->trail.durable = cases & 3;
         for (uint32_t i = 0; i < 4; i++) {
-            zab->peers[i].learner.stage = LEARNER_SYNCED;
-            zab->peers[i].learner.acked = cases >> (2 * i + 2) & 3;
+            zab->peers[i]->learner.stage = LEARNER_SYNCED;
+            zab->peers[i]->learner.acked = cases >> (2 * i + 2) & 3;
         }
         for (uint32_t value = 1; value <= 3; value++) {
             above[value] = zab->trail.durable >= value;
             for (uint32_t i = 0; i < 4; i++) {
-                above[value] += zab->peers[i].learner.acked >= value;
+                above[value] += zab->peers[i]->learner.acked >= value;
             }
         }
         zxid_t expected = above[3] >= 3 ? 3 : above[2] >= 3 ? 2 : above[1] >= 3 ? 1 : 0;
@@ -399,10 +399,10 @@ TEST(a_learner_not_in_step_has_acknowledged_nothing)
     drive_start(&drive);
     drive_up(&drive, 2);
     drive_up(&drive, 3);
-    drive.zab->peers[0].learner.stage = LEARNER_STREAM;
-    drive.zab->peers[0].learner.acked = 9;
-    drive.zab->peers[1].learner.stage = LEARNER_STREAM;
-    drive.zab->peers[1].learner.acked = 9;
+    drive.zab->peers[0]->learner.stage = LEARNER_STREAM;
+    drive.zab->peers[0]->learner.acked = 9;
+    drive.zab->peers[1]->learner.stage = LEARNER_STREAM;
+    drive.zab->peers[1]->learner.acked = 9;
     assert_int_equal(quorum_acked(drive.zab), 0);
     drive_release(&drive);
 }
