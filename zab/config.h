@@ -41,7 +41,19 @@ struct zab_config {
 #define for_each_member(member, config)                                \
     for (__typeof__(&(config)->members[0]) member = (config)->members; \
          member < (config)->members + (config)->count; member++)
+
 /* NOLINTEND(*-parentheses) */
+
+/* Whether `id` is one of `ids`. */
+static inline bool zab_id_is_among(const uint32_t *ids, size_t count, uint32_t id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
 
 /* Returns the member with this id, or NULL. */
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id);

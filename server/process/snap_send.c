@@ -13,18 +13,37 @@ static struct snap_send_slot *slot_find(struct snap_send *send, uint32_t peer)
     return NULL;
 }
 
-/* Returns the peer's slot, or a free one; there are as many slots as peers. */
+/* Returns the slot that a new peer gets: one without an open file, a free one first, then the one
+ * that was not used for the longest time. NULL: each slot has an open file. */
+static struct snap_send_slot *slot_to_take(struct snap_send *send)
+{
+    struct snap_send_slot *slot = NULL;
+
+    for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        struct snap_send_slot *other = &send->slots[i];
+
+        if (other->peer == 0) {
+            return other;
+        }
+        if (!other->reader && (!slot || other->now_ms < slot->now_ms)) {
+            slot = other;
+        }
+    }
+    return slot;
+}
+
+/* Returns the peer's slot, or one that another peer does not need any more; NULL: there is none. */
 static struct snap_send_slot *slot_of(struct snap_send *send, uint32_t peer)
 {
     struct snap_send_slot *slot = slot_find(send, peer);
 
-    for (size_t i = 0; !slot && i < ZAB_MEMBERS_MAX; i++) {
-        if (send->slots[i].peer == 0) {
-            slot = &send->slots[i];
-            slot->peer = peer;
+    ASSERT(peer != 0);
+    if (!slot) {
+        slot = slot_to_take(send);
+        if (slot) {
+            *slot = (struct snap_send_slot){.peer = peer};
         }
     }
-    ASSERT(slot);
     return slot;
 }
 
@@ -99,7 +118,10 @@ enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece,
 {
     struct snap_send_slot *slot = slot_of(send, piece->peer);
 
-    ASSERT(piece->is_first && slot->peer == piece->peer);
+    ASSERT(piece->is_first);
+    if (!slot) {
+        return ERR_BUSY;
+    }
     slot->now_ms = now_ms;
     if (slot->is_checked && slot->info.start >= piece->oldest && is_same(slot, piece)) {
         PROBE("snap_send.resumed");

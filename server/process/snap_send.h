@@ -9,6 +9,9 @@
  * again during the check does not restart the check. A snapshot that does not verify is never sent
  * or loaded again; the next older one replaces it.
  *
+ * The members of an ensemble change, so more peers may ask in the course of time than there are
+ * slots. A new peer gets the slot of a peer whose file is closed.
+ *
  * Checking proceeds block by block, so that the thread can do other work in between. Owner: the
  * worker thread; in the simulator the node.
  */
@@ -71,7 +74,7 @@ struct snap_piece {
 
 /* Begins a transfer, or begins it again. Keeps the open snapshot when the peer has a part of it, or
  * when it is the newest one and its check has not ended. Otherwise opens the newest snapshot.
- * ERR_MISSING: there is no snapshot. */
+ * ERR_MISSING: there is no snapshot. ERR_BUSY: files are open for ZAB_MEMBERS_MAX other peers. */
 enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece, uint64_t now_ms);
 
 /* True when the file that is open for the peer may be sent. */

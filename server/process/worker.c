@@ -96,6 +96,12 @@ static void snap_fetch(struct worker *worker, struct worker_job *job, struct lis
 
     if (job->piece.is_first) {
         job->err = snap_send_begin(&worker->send, &job->piece, os_now_ms());
+        if (job->err == ERR_BUSY) {
+            log_warn("storage",
+                     "peer {peer}%u must wait for a snapshot: snapshots are open for {count}%u "
+                     "other peers",
+                     peer, (uint32_t)ZAB_MEMBERS_MAX);
+        }
     }
     if (job->piece.is_first && job->err == ERR_OK && !snap_send_is_checked(&worker->send, peer)) {
         list_push_back(later, &job->node);

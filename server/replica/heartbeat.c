@@ -156,3 +156,33 @@ const struct heartbeat *heartbeats_find(const struct heartbeat *heartbeats, size
     }
     return NULL;
 }
+
+struct heartbeat *heartbeats_place(struct heartbeat known[ZAB_MEMBERS_MAX], size_t *count,
+                                   uint32_t id)
+{
+    ASSERT(id != 0 && *count <= ZAB_MEMBERS_MAX);
+    for (size_t i = 0; i < *count; i++) {
+        if (known[i].id == id) {
+            return &known[i];
+        }
+    }
+    if (*count == ZAB_MEMBERS_MAX) {
+        return NULL;
+    }
+    known[*count] = (struct heartbeat){.id = id};
+    return &known[(*count)++];
+}
+
+void heartbeats_keep(struct heartbeat known[ZAB_MEMBERS_MAX], size_t *count, const uint32_t *ids,
+                     size_t id_count)
+{
+    size_t kept = 0;
+
+    ASSERT(*count <= ZAB_MEMBERS_MAX);
+    for (size_t i = 0; i < *count; i++) {
+        if (zab_id_is_among(ids, id_count, known[i].id)) {
+            known[kept++] = known[i];
+        }
+    }
+    *count = kept;
+}

@@ -87,6 +87,15 @@ void heartbeats_encode(const struct heartbeat *heartbeats, size_t count, uint64_
 bool heartbeats_decode(struct slice bytes, uint64_t now_ms,
                        struct heartbeat heartbeats[ZAB_MEMBERS_MAX], size_t *ret_count);
 
+/* Returns the entry of replica `id` in the table `known`, which has `*count` entries; makes one if
+ * there is none. NULL: the table is full, and keeps its entries. */
+struct heartbeat *heartbeats_place(struct heartbeat known[ZAB_MEMBERS_MAX], size_t *count,
+                                   uint32_t id);
+
+/* Removes the entries of all replicas but `ids` from the table; the others keep their order. */
+void heartbeats_keep(struct heartbeat known[ZAB_MEMBERS_MAX], size_t *count, const uint32_t *ids,
+                     size_t id_count);
+
 /* Returns the heartbeat of replica `id`; NULL: there is none. */
 const struct heartbeat *heartbeats_find(const struct heartbeat *heartbeats, size_t count,
                                         uint32_t id);

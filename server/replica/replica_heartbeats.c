@@ -16,20 +16,30 @@ const struct zab_seed *replica_seed(const struct zab_init *init, uint32_t id)
     return NULL;
 }
 
+size_t replica_ids(const struct replica *replica, uint32_t ids[REPLICA_IDS_MAX])
+{
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(replica->zab, peers, ZAB_MEMBERS_MAX);
+
+    ids[0] = replica->options.zab.id;
+    for (size_t i = 0; i < count; i++) {
+        ids[i + 1] = peers[i].id;
+    }
+    return count + 1;
+}
+
 static struct heartbeat *heartbeat_of(struct replica *replica, uint32_t id)
 {
-    for (size_t i = 0; i < replica->heartbeats.count; i++) {
-        if (replica->heartbeats.known[i].id == id) {
-            return &replica->heartbeats.known[i];
-        }
-    }
-    if (replica->heartbeats.count == ZAB_MEMBERS_MAX) {
-        return NULL;
-    }
-    struct heartbeat *heartbeat = &replica->heartbeats.known[replica->heartbeats.count++];
+    return heartbeats_place(replica->heartbeats.known, &replica->heartbeats.count, id);
+}
 
-    *heartbeat = (struct heartbeat){.id = id};
-    return heartbeat;
+/* Forgets replicas that are no peers of this one any more. */
+static void forget_others(struct replica *replica)
+{
+    uint32_t ids[REPLICA_IDS_MAX];
+    size_t count = replica_ids(replica, ids);
+
+    heartbeats_keep(replica->heartbeats.known, &replica->heartbeats.count, ids, count);
 }
 
 /*
@@ -60,6 +70,8 @@ static uint32_t late_of(const struct replica *replica, const struct heartbeat *h
 void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes)
 {
     struct heartbeat heard[ZAB_MEMBERS_MAX];
+    uint32_t ids[REPLICA_IDS_MAX];
+    size_t id_count = replica_ids(replica, ids);
     size_t count = 0;
 
     (void)heartbeats_decode(bytes, replica->now_ms, heard, &count);
@@ -69,7 +81,7 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
         /* Each replica may send its own status, and the leader the status of all replicas. */
         bool may_report = heard[i].id != replica->options.zab.id &&
                           (heard[i].id == peer || peer == replica->status.leader) &&
-                          replica_seed(&replica->options.zab, heard[i].id);
+                          zab_id_is_among(ids, id_count, heard[i].id);
         struct heartbeat *known = may_report ? heartbeat_of(replica, heard[i].id) : NULL;
 
         if (known && heard[i].at_ms >= known->at_ms) {
@@ -85,6 +97,7 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
 static void note_self(struct replica *replica)
 {
     const struct zab_status *status = &replica->status;
+    /* The own entry was made before the first heartbeat arrived, and is never removed. */
     struct heartbeat *self = heartbeat_of(replica, replica->options.zab.id);
     const struct zab_seed *seed = replica_seed(&replica->options.zab, replica->options.zab.id);
     enum replica_role role = replica_role_of(status, seed && seed->voter);
@@ -93,6 +106,7 @@ static void note_self(struct replica *replica)
     uint64_t heard_ms = max_u64(status->heard_ms, replica->options.zab.now_ms);
     bool leads = status->state == ZAB_LEADING;
 
+    ASSERT(self);
     if (role != self->role || replica->heartbeats.role_since_ms == 0) {
         replica->heartbeats.role_since_ms = now_ms;
     }
@@ -200,6 +214,7 @@ void heartbeats_turn(struct replica *replica)
         return;
     }
     replica->heartbeats.made_ms = replica->now_ms;
+    forget_others(replica);
     heartbeats_note_room(replica);
     note_self(replica);
     times_compare(replica);

@@ -36,6 +36,10 @@ enum {
     FIFOS = 4096,           /* Size of the FIFO table; FIFOs that share an entry act as one. */
 };
 
+enum {
+    REPLICA_IDS_MAX = ZAB_MEMBERS_MAX + 1 /* This replica and its peers. */
+};
+
 /* The value of op_request.stage; 0: no stage, the request is being dispatched or answered. */
 enum request_stage {
     REQUEST_QUEUED = 1, /* Waits for a leader, or for room in the pipeline. */
@@ -75,7 +79,7 @@ struct forward {
 
 /* Bytes of one learner's requests that wait for room in the pipeline. */
 struct forward_share {
-    uint32_t peer;
+    uint32_t peer; /* 0: no request waits, so another learner may use this entry. */
     uint64_t bytes;
 };
 
@@ -105,7 +109,6 @@ struct replica_learners {
     size_t forward_count;
     uint64_t forward_bytes;
     struct forward_share shares[ZAB_MEMBERS_MAX];
-    uint32_t share_count;
 };
 
 /* replica_apply.c: the applied zxid of the tree, and whether the tree may be read. */
@@ -327,6 +330,9 @@ bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not 
 void heartbeats_turn(struct replica *replica); /* Called before each step. */
 void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes);
 void heartbeats_note_room(struct replica *replica); /* Also called when a role begins. */
+
+/* Fills the ids of this replica and of the peers that the protocol knows; returns their number. */
+size_t replica_ids(const struct replica *replica, uint32_t ids[REPLICA_IDS_MAX]);
 
 /* replica_apply.c: committed records become state. */
 

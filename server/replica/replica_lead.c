@@ -75,16 +75,22 @@ static bool handle_forward(struct replica *replica, const struct forward *forwar
     return outcome != LEAD_LATER;
 }
 
+/* Returns the learner's entry, or a free one if none of its requests waits. NULL: requests of
+ * ZAB_MEMBERS_MAX other learners wait. */
 static struct forward_share *share_of(struct replica *replica, uint32_t peer)
 {
-    for (uint32_t i = 0; i < replica->learners.share_count; i++) {
-        if (replica->learners.shares[i].peer == peer) {
-            return &replica->learners.shares[i];
+    struct forward_share *free_share = NULL;
+
+    ASSERT(peer != 0);
+    for (uint32_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        struct forward_share *share = &replica->learners.shares[i];
+
+        if (share->peer == peer) {
+            return share;
         }
+        free_share = share->peer == 0 ? share : free_share;
     }
-    ASSERT(replica->learners.share_count < ZAB_MEMBERS_MAX);
-    replica->learners.shares[replica->learners.share_count] = (struct forward_share){.peer = peer};
-    return &replica->learners.shares[replica->learners.share_count++];
+    return free_share;
 }
 
 static uint64_t cost_of(const struct forward *forward)
@@ -92,27 +98,34 @@ static uint64_t cost_of(const struct forward *forward)
     return FORWARD_COST + forward->bytes.len;
 }
 
-static bool has_room(struct replica *replica, const struct forward *forward)
+/* Returns why a request cannot wait for room in the pipeline; NULL: it can. */
+static const char *lacks_room(struct replica *replica, const struct forward *forward)
 {
+    const struct forward_share *share = share_of(replica, forward->peer);
     uint64_t cost = cost_of(forward);
 
-    return replica->learners.forward_count < FORWARDS_MAX &&
-           replica->learners.forward_bytes + cost <= replica->options.forward_bytes_max &&
-           share_of(replica, forward->peer)->bytes + cost <=
-               replica->options.forward_peer_bytes_max;
+    if (!share) {
+        return "writes of as many other replicas as an ensemble may have wait at the leader";
+    }
+    bool fits = replica->learners.forward_count < FORWARDS_MAX &&
+                replica->learners.forward_bytes + cost <= replica->options.forward_bytes_max &&
+                share->bytes + cost <= replica->options.forward_peer_bytes_max;
+
+    return fits ? NULL
+                : "too many writes that this replica has forwarded wait at the leader "
+                  "(maxForwardedBytes, maxForwardedBytesPerPeer)";
 }
 
 /* Refuses a request that was not prepared. Such a refusal rests on no proposal, so it needs no
  * quorum round. */
-static void throttle(struct replica *replica, const struct forward *forward)
+static void throttle(struct replica *replica, const struct forward *forward, const char *why)
 {
     struct op_result result;
 
     PROBE("replica.forwards_full");
     op_result_init(&result);
     result.err = ERR_THROTTLED;
-    result.detail = "too many writes that this replica has forwarded wait at the leader "
-                    "(maxForwardedBytes, maxForwardedBytesPerPeer)";
+    result.detail = why;
     buf_clear(&replica->txn);
     op_result_encode(&result, &replica->txn);
     zab_refuse(replica->zab, forward->peer, forward->dialogue, forward->request,
@@ -122,19 +135,23 @@ static void throttle(struct replica *replica, const struct forward *forward)
 
 static void forward_keep(struct replica *replica, const struct forward *forward)
 {
-    if (!has_room(replica, forward)) {
-        throttle(replica, forward);
+    const char *why = lacks_room(replica, forward);
+
+    if (why) {
+        throttle(replica, forward, why);
         return;
     }
     PROBE("replica.forward_waits");
     struct forward *kept = mem_zalloc(1, sizeof *kept);
+    struct forward_share *share = share_of(replica, forward->peer);
 
     *kept = *forward;
     kept->bytes = slice_make(mem_dup(forward->bytes.data, forward->bytes.len), forward->bytes.len);
     list_push_back(&replica->learners.forwards, &kept->node);
     replica->learners.forward_count++;
     replica->learners.forward_bytes += cost_of(kept);
-    share_of(replica, kept->peer)->bytes += cost_of(kept);
+    share->peer = kept->peer;
+    share->bytes += cost_of(kept);
 }
 
 static void forward_free(struct replica *replica, struct forward *forward)
@@ -147,11 +164,15 @@ static void forward_free(struct replica *replica, struct forward *forward)
     } bytes = {.kept = forward->bytes.data};
 
     ASSERT(replica->learners.forward_count > 0);
-    ASSERT(share->bytes >= cost_of(forward) && replica->learners.forward_bytes >= share->bytes);
+    ASSERT(share && share->bytes >= cost_of(forward) &&
+           replica->learners.forward_bytes >= share->bytes);
     list_remove(&forward->node);
     replica->learners.forward_count--;
     replica->learners.forward_bytes -= cost_of(forward);
     share->bytes -= cost_of(forward);
+    if (share->bytes == 0) {
+        share->peer = 0;
+    }
     mem_free(bytes.owned);
     mem_free(forward);
 }

@@ -183,13 +183,15 @@ static bool expire(struct replica *replica, uint64_t session)
     return outcome != LEAD_LATER;
 }
 
-/* Notes the learners in step. A learner that has come in step serves clients before its first
- * report, so expiry must wait for that report. */
+/* Notes the learners in step, and forgets replicas that are no peers any more. A learner that has
+ * come in step serves clients before its first report, so expiry must wait for that report. */
 static void note_joined(struct replica *replica)
 {
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     size_t count = zab_peers(replica->zab, peers, ZAB_MEMBERS_MAX);
+    uint32_t ids[REPLICA_IDS_MAX];
 
+    expiry_keep(replica->sessions.expiry, ids, replica_ids(replica, ids));
     for (size_t i = 0; i < count; i++) {
         if (peers[i].connected && peers[i].synced) {
             expiry_joined(replica->sessions.expiry, peers[i].id);

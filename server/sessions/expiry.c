@@ -23,7 +23,7 @@ struct entry {
 
 /* A replica that has reported or was connected to this leader since the leader began. */
 struct member {
-    uint32_t id;
+    uint32_t id; /* 0: the place is free. */
     bool lost;
     bool silent;         /* Lost because its reports are far behind, although it is connected. */
     uint64_t covered_ms; /* All touches up to this time have been reported. */
@@ -47,8 +47,10 @@ struct expiry {
     struct list due;   /* Entries whose deadline has passed. */
 
     struct member members[ZAB_MEMBERS_MAX];
-    uint32_t member_count;
+    uint32_t member_count; /* Places in use or free again; the other places were never used. */
 };
+
+_Static_assert(ZAB_MEMBERS_MAX <= 64, "entry.losses has a bit for each place");
 
 struct expiry *expiry_new(uint32_t report_ms)
 {
@@ -191,11 +193,18 @@ static uint64_t covered_by_all_ms(const struct expiry *expiry)
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         const struct member *member = &expiry->members[i];
 
-        if (!member->lost) {
+        if (member->id != 0 && !member->lost) {
             least = min_u64(least, member->covered_ms);
         }
     }
     return least;
+}
+
+/* Returns the bit of a place in entry.losses. */
+static uint64_t bit_of(size_t place)
+{
+    ASSERT(place < ZAB_MEMBERS_MAX);
+    return UINT64_C(1) << place;
 }
 
 static struct member *find_member(struct expiry *expiry, uint32_t id)
@@ -208,16 +217,62 @@ static struct member *find_member(struct expiry *expiry, uint32_t id)
     return NULL;
 }
 
+/* Frees the places of `bits`. The loss of the next replica there has extended no deadline yet. */
+static void free_places(struct expiry *expiry, uint64_t bits)
+{
+    size_t cursor = 0;
+    struct entry *entry = bits != 0 ? map_each(&expiry->entries, &cursor) : NULL;
+
+    for (uint32_t i = 0; i < expiry->member_count; i++) {
+        if ((bits & bit_of(i)) != 0) {
+            expiry->members[i] = (struct member){.id = 0};
+        }
+    }
+    while (entry != NULL) {
+        entry->losses &= ~bits;
+        entry = map_each(&expiry->entries, &cursor);
+    }
+}
+
+/* Returns a free place. If there is none, frees that of a lost replica, whose loss has extended the
+ * deadlines already. A silent replica keeps its place: it is still connected, so it would be added
+ * again as a new one. NULL: there is no place. */
+static struct member *find_place(struct expiry *expiry)
+{
+    struct member *place = find_member(expiry, 0);
+
+    if (place == NULL && expiry->member_count < ZAB_MEMBERS_MAX) {
+        place = &expiry->members[expiry->member_count++];
+    }
+    for (uint32_t i = 0; place == NULL && i < ZAB_MEMBERS_MAX; i++) {
+        if (expiry->members[i].lost && !expiry->members[i].silent) {
+            free_places(expiry, bit_of(i));
+            place = &expiry->members[i];
+        }
+    }
+    return place;
+}
+
+/* Returns the member `id`, added if it is not known. NULL: there is no place for it. */
 static struct member *need_member(struct expiry *expiry, uint32_t id)
 {
     struct member *member = find_member(expiry, id);
 
+    ASSERT(id != 0);
     if (member == NULL) {
-        ASSERT(expiry->member_count < ZAB_MEMBERS_MAX);
-        member = &expiry->members[expiry->member_count++];
-        *member = (struct member){.id = id};
+        member = find_place(expiry);
+        if (member != NULL) {
+            *member = (struct member){.id = id};
+        }
     }
     return member;
+}
+
+/* Puts off all expiry, because the reports of a replica that may serve clients cannot be awaited:
+ * there is no place for it. */
+static void hold(struct expiry *expiry)
+{
+    expiry->hold_ms = max_u64(expiry->hold_ms, expiry->clock_ms + 2 * (uint64_t)expiry->report_ms);
 }
 
 static bool is_far_behind(const struct expiry *expiry, const struct member *member)
@@ -236,9 +291,14 @@ void expiry_joined(struct expiry *expiry, uint32_t member_id)
     const struct member *known = find_member(expiry, member_id);
 
     if (expiry->on && (known == NULL || (known->lost && !known->silent))) {
+        struct member *member = need_member(expiry, member_id);
+
+        if (member == NULL) {
+            hold(expiry);
+            return;
+        }
         PROBE("expiry.member_joined");
-        *need_member(expiry, member_id) =
-            (struct member){.id = member_id, .covered_ms = expiry->clock_ms};
+        *member = (struct member){.id = member_id, .covered_ms = expiry->clock_ms};
     }
 }
 
@@ -255,7 +315,11 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
         return;
     }
     expiry_joined(expiry, member_id);
-    struct member *member = need_member(expiry, member_id);
+    struct member *member = find_member(expiry, member_id);
+
+    if (member == NULL) {
+        return; /* There is no place for it: expiry_joined has put off all expiry. */
+    }
     uint64_t covered_ms = mark > 0 ? mark - 1 : 0;
 
     if (MUTANT(58)) {
@@ -274,7 +338,7 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
  * ever. */
 static void lose(struct expiry *expiry, struct member *member)
 {
-    uint64_t bit = UINT64_C(1) << (member - expiry->members);
+    uint64_t bit = bit_of((size_t)(member - expiry->members));
     size_t cursor = 0;
     struct entry *entry = map_each(&expiry->entries, &cursor);
 
@@ -289,10 +353,25 @@ static void lose(struct expiry *expiry, struct member *member)
     }
 }
 
+/* Extends all deadlines for a lost replica that had no place. */
+static void lose_unknown(struct expiry *expiry)
+{
+    size_t cursor = 0;
+    struct entry *entry = map_each(&expiry->entries, &cursor);
+
+    while (entry != NULL) {
+        extend(expiry, entry);
+        entry = map_each(&expiry->entries, &cursor);
+    }
+}
+
 void expiry_lost(struct expiry *expiry, uint32_t member_id)
 {
     struct member *member = expiry->on ? need_member(expiry, member_id) : NULL;
 
+    if (expiry->on && member == NULL) {
+        lose_unknown(expiry);
+    }
     if (member != NULL && !member->lost) {
         lose(expiry, member);
     }
@@ -301,12 +380,30 @@ void expiry_lost(struct expiry *expiry, uint32_t member_id)
     }
 }
 
+void expiry_keep(struct expiry *expiry, const uint32_t *ids, size_t count)
+{
+    uint64_t freed = 0;
+
+    for (uint32_t i = 0; i < expiry->member_count; i++) {
+        struct member *member = &expiry->members[i];
+
+        if (member->id == 0 || zab_id_is_among(ids, count, member->id)) {
+            continue;
+        }
+        if (!member->lost) {
+            lose(expiry, member);
+        }
+        freed |= bit_of(i);
+    }
+    free_places(expiry, freed);
+}
+
 static void lose_silent_members(struct expiry *expiry)
 {
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         struct member *member = &expiry->members[i];
 
-        if (!member->lost && is_far_behind(expiry, member)) {
+        if (member->id != 0 && !member->lost && is_far_behind(expiry, member)) {
             PROBE("expiry.member_silent");
             lose(expiry, member);
             member->silent = true;

@@ -76,6 +76,11 @@ void expiry_joined(struct expiry *expiry, uint32_t member);
 /* Notes that the connection to `member` is gone. */
 void expiry_lost(struct expiry *expiry, uint32_t member);
 
+/* Forgets all replicas but `ids`, as lost; others may take their places. If ZAB_MEMBERS_MAX
+ * replicas are known and none of them is lost, another one finds no place; then no session expires
+ * before a place is free or that replica is lost. */
+void expiry_keep(struct expiry *expiry, const uint32_t *ids, size_t count);
+
 /* Returns expired sessions, at most `max`. Each is returned again until its expiry is proposed, or
  * the session is touched or closed. */
 size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max);

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "server/sessions/expiry.h"
 #include "tests/lib/unit.h"
+#include "zab/config.h"
 
 #define REPORT_MS  UINT64_C(500)
 #define TIMEOUT_MS UINT64_C(4000)
@@ -373,6 +374,103 @@ TEST(a_replica_that_restarts_repeatedly_counts_once, clock, begin_one, end)
     expiry_lost(clock->expiry, OTHER);
     clock->other_reports = false;
     assert_true(lives_ms(clock) >= TIMEOUT_MS);
+}
+
+/* ---- Replicas that come and go for good. ---- */
+
+static const uint32_t self_alone[] = {SELF};
+
+/* If the next replica in that place were taken for the forgotten one, its loss would not count. */
+TEST(a_replica_in_the_place_of_a_forgotten_one_shortens_no_session, clock, begin_one, end)
+{
+    clock->other_reports = false;
+    pass(clock, TIMEOUT_MS);
+    expiry_lost(clock->expiry, 2);
+    expiry_keep(clock->expiry, self_alone, 1);
+    pass(clock, TIMEOUT_MS);
+    assert_int_equal(due(clock), 0);
+    reported(clock, 7);
+    expiry_lost(clock->expiry, 7);
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+}
+
+/* It may have served the session until now. */
+TEST(a_connected_replica_is_forgotten_as_lost, clock, begin_one, end)
+{
+    const uint32_t both[] = {2, SELF};
+
+    clock->other_reports = false;
+    pass(clock, TIMEOUT_MS);
+    reported(clock, 2);
+    expiry_keep(clock->expiry, both, 2);
+    expiry_keep(clock->expiry, self_alone, 1);
+    /* Its reports are not awaited any more. */
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+}
+
+TEST(forgotten_replicas_leave_their_places, clock, begin_one, end)
+{
+    clock->other_reports = false;
+    for (uint32_t id = 1000; id < 1200; id++) {
+        pass(clock, REPORT_MS);
+        reported(clock, id);
+        expiry_keep(clock->expiry, self_alone, 1);
+        assert_int_equal(due(clock), 0);
+    }
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+}
+
+TEST(lost_replicas_leave_their_places_when_others_need_them, clock, begin_one, end)
+{
+    clock->other_reports = false;
+    for (uint32_t id = 1000; id < 1200; id++) {
+        pass(clock, TIMEOUT_MS);
+        reported(clock, id);
+        expiry_lost(clock->expiry, id);
+        assert_int_equal(due(clock), 0);
+    }
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+}
+
+/* Lets `intervals` pass in which all places but one are taken by others that report. The newcomer
+ * is in step. */
+static void crowd(struct clock *clock, int intervals, uint32_t newcomer)
+{
+    for (int i = 0; i < intervals; i++) {
+        for (uint32_t id = 1000; id < 1000 + ZAB_MEMBERS_MAX - 1; id++) {
+            reported(clock, id);
+        }
+        pass(clock, REPORT_MS);
+        expiry_joined(clock->expiry, newcomer);
+        reported(clock, newcomer);
+        assert_int_equal(due(clock), 0);
+    }
+}
+
+/* Its reports cannot be awaited, and it may serve clients. */
+TEST(nothing_expires_while_a_replica_has_no_place, clock, begin_one, end)
+{
+    clock->other_reports = false;
+    pass(clock, REPORT_MS);
+    crowd(clock, 20, 7);
+    expiry_lost(clock->expiry, 7);
+    expiry_keep(clock->expiry, self_alone, 1);
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+}
+
+TEST(the_loss_of_a_replica_without_a_place_counts, clock, begin_one, end)
+{
+    clock->other_reports = false;
+    pass(clock, REPORT_MS);
+    crowd(clock, 20, 7);
+    for (uint32_t id = 1000; id < 1000 + ZAB_MEMBERS_MAX - 1; id++) {
+        reported(clock, id);
+    }
+    expiry_lost(clock->expiry, 7);
+    for (uint64_t ms = 0; ms < TIMEOUT_MS; ms += REPORT_MS) {
+        pass(clock, REPORT_MS);
+        assert_int_equal(due(clock), 0);
+    }
 }
 
 /* ---- A process that was paused. ---- */

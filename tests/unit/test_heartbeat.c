@@ -98,6 +98,46 @@ TEST(all_members_fit)
     buf_release(&bytes);
 }
 
+TEST(forgotten_replicas_leave_the_table)
+{
+    struct heartbeat known[ZAB_MEMBERS_MAX];
+    uint32_t ids[2] = {7, 0};
+    size_t count = 0;
+
+    *heartbeats_place(known, &count, 7) = sample(7);
+    for (uint32_t id = 1000; id < 1200; id++) {
+        ids[1] = id;
+        heartbeats_keep(known, &count, ids, 2);
+        assert_int_equal(count, 1);
+        *heartbeats_place(known, &count, id) = sample(id);
+        assert_int_equal(count, 2);
+        assert_ptr_equal(heartbeats_place(known, &count, id), &known[1]);
+        heartbeats_keep(known, &count, ids, 2);
+        assert_int_equal(count, 2);
+        assert_same(&known[0], &(struct heartbeat[]){sample(7)}[0]);
+        assert_same(&known[1], &(struct heartbeat[]){sample(id)}[0]);
+    }
+}
+
+TEST(a_full_table_keeps_its_entries)
+{
+    struct heartbeat known[ZAB_MEMBERS_MAX];
+    const uint32_t rest[] = {3, 9};
+    size_t count = 0;
+
+    for (uint32_t id = 1; id <= ZAB_MEMBERS_MAX; id++) {
+        *heartbeats_place(known, &count, id) = sample(id);
+    }
+    assert_null(heartbeats_place(known, &count, ZAB_MEMBERS_MAX + 1));
+    assert_int_equal(count, ZAB_MEMBERS_MAX);
+    assert_non_null(heartbeats_find(known, count, 1));
+    heartbeats_keep(known, &count, rest, 2);
+    assert_int_equal(count, 2);
+    assert_int_equal(known[0].id, 3);
+    assert_int_equal(known[1].id, 9);
+    assert_ptr_equal(heartbeats_place(known, &count, ZAB_MEMBERS_MAX + 1), &known[2]);
+}
+
 TEST(a_truncated_payload_is_ignored)
 {
     struct heartbeat said = sample(1);

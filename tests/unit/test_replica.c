@@ -342,6 +342,34 @@ TEST(waiting_writes_of_learners_are_bounded_in_bytes, bench, bench_lead, bench_t
     assert_int_equal(forward_until_refused(bench, 1), first);
 }
 
+static void waits(struct bench *bench, uint32_t peer)
+{
+    lead_forwarded(bench->replica,
+                   &(struct zab_forwarded){
+                       .peer = peer, .dialogue = 1, .request = 1, .bytes = slice_str("a request")});
+}
+
+/* As many learners as the ensemble may have, but others in the course of time. */
+TEST(a_learner_without_waiting_writes_takes_no_place, bench, bench_wait, bench_tear_down)
+{
+    const struct replica_learners *learners = &bench->replica->learners;
+
+    for (uint32_t peer = 1000; peer < 1200; peer++) {
+        waits(bench, peer);
+        assert_int_equal(learners->forward_count, 1);
+        lead_clear(bench->replica);
+    }
+    bench->replica->options.forward_bytes_max = 1 << 20;
+    for (uint32_t peer = 1000; peer < 1000 + ZAB_MEMBERS_MAX; peer++) {
+        waits(bench, peer);
+    }
+    assert_int_equal(learners->forward_count, ZAB_MEMBERS_MAX);
+    waits(bench, 7);
+    assert_int_equal(learners->forward_count, ZAB_MEMBERS_MAX);
+    waits(bench, 1000);
+    assert_int_equal(learners->forward_count, ZAB_MEMBERS_MAX + 1);
+}
+
 TEST(queued_writes_keep_their_order, bench, bench_wait, bench_tear_down)
 {
     struct outcome outcome[3];

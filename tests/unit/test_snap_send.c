@@ -240,6 +240,37 @@ TEST(a_lost_learner_keeps_no_file_open, rig, setup, teardown)
     assert_int_equal(piece(rig, 2, 0), ERR_CLOSED);
 }
 
+static void assert_gets_all(struct rig *rig, uint32_t peer)
+{
+    uint64_t bytes = rest(rig, peer, 0);
+
+    assert_int_equal(bytes, rig->info.file_bytes);
+}
+
+TEST(a_peer_gets_the_place_of_one_whose_file_is_closed, rig, setup, teardown)
+{
+    for (uint32_t peer = 1000; peer < 1200; peer++) {
+        assert_int_equal(begin(rig, peer), ERR_OK);
+        assert_gets_all(rig, peer);
+        snap_send_tidy(&rig->send, IDLE_MS, IDLE_MS);
+        assert_int_equal(piece(rig, peer, 0), ERR_CLOSED);
+    }
+}
+
+TEST(a_peer_waits_while_all_others_have_files, rig, setup, teardown)
+{
+    for (uint32_t peer = 1000; peer < 1000 + ZAB_MEMBERS_MAX; peer++) {
+        assert_int_equal(begin(rig, peer), ERR_OK);
+    }
+    assert_int_equal(begin(rig, 7), ERR_BUSY);
+    assert_int_equal(piece(rig, 7, 0), ERR_CLOSED);
+    assert_false(snap_send_is_checked(&rig->send, 7));
+    assert_gets_all(rig, 1000);
+    snap_send_tidy(&rig->send, IDLE_MS, IDLE_MS);
+    assert_int_equal(begin(rig, 7), ERR_OK);
+    assert_gets_all(rig, 7);
+}
+
 /* Checks the file of this peer to its end while the host tidies up; each block takes nearly as long
  * as a peer may be idle. Returns the bytes that were read. */
 static uint64_t check_slowly(struct rig *rig, uint32_t peer, uint64_t *now_ms)
