@@ -10,7 +10,6 @@ export const button = (page, name) => page.getByRole('button', { name, exact: tr
 /** The heading of a znode: its name and its marks. */
 export const heading = (page, name) =>
   page.locator('.znode-heading bdi').getByText(name, { exact: true }).waitFor();
-export const said = (page, text) => page.getByText(text).first().waitFor();
 /** The URL follows an action, and may not be there when the action is done. */
 export const at = (page, wanted) =>
   page.waitForURL(({ pathname, search }) => pathname + search === wanted);
@@ -22,15 +21,19 @@ export const keys = (page, ...names) => Promise.all(names.map((name) => page.key
 export const editor = (page) => page.locator('.cm-content');
 export const dialog = (page) => page.getByRole('dialog');
 
-/** Waits until the overview shows that all is well; else fails with what it shows. */
-export async function well(page) {
+/** Waits until the page shows this text; else fails with what it shows. */
+export async function said(page, text) {
   try {
-    await page.getByText('All is well').waitFor();
+    await page.getByText(text).first().waitFor();
   } catch (error) {
-    const shown = await page.locator('main').textContent();
-    throw new Error(`not all is well: ${shown}`, { cause: error });
+    throw new Error(`not shown: ${text}, but: ${await page.locator('body').textContent()}`, {
+      cause: error,
+    });
   }
 }
+
+/** Waits until the overview shows that all is well. */
+export const well = (page) => said(page, 'All is well');
 
 /** Opens a znode and begins to edit it. */
 export async function edit(visit, path) {

@@ -163,16 +163,30 @@ visiting(
   },
 );
 
+/** What the replica says of itself and of the ensemble, once all replicas vote. */
+async function goodReports(at) {
+  const paths = ['/status/v1', '/ensemble/v1'];
+  let reports;
+  await until('all replicas vote', async () => {
+    const asked = await Promise.all(paths.map((path) => replicas.ask('GET', path, { at })));
+    const [status, ensemble] = await Promise.all(asked.map((answer) => answer.json()));
+    reports = new Map([
+      [paths[0], status],
+      [paths[1], ensemble],
+    ]);
+    const voting = ensemble.members.filter(({ votes, state }) => votes && state !== 'silent');
+    return status.serving && ensemble.leader !== 0 && voting.length === replicas.ports.length;
+  });
+  return reports;
+}
+
 /**
  * What the page's replica says of itself and of the ensemble stays as it is now, but for a leader
  * that it last heard from `silence` ms ago. The function that is returned ends this.
  */
 async function freezeReports(page, at, silence) {
   const pattern = /\/(status|ensemble)\/v1$/;
-  const reports = new Map();
-  for (const path of ['/status/v1', '/ensemble/v1']) {
-    reports.set(path, await (await replicas.ask('GET', path, { at })).json());
-  }
+  const reports = await goodReports(at);
   reports.get('/status/v1').lag_ms = silence;
   await page.route(pattern, (route) =>
     route.fulfill({ json: reports.get(new URL(route.request().url()).pathname) }),
@@ -180,18 +194,37 @@ async function freezeReports(page, at, silence) {
   return () => page.unroute(pattern);
 }
 
-visiting('a save without a majority shows its reason and outcome', {}, async (page, visit) => {
+/** Saves of pages to come stay on their way until the function that is returned is called. */
+async function holdSaves(page) {
+  const held = Promise.withResolvers();
+  await page.routeWebSocket(/./, (socket) => {
+    const server = socket.connectToServer();
+    socket.onMessage(async (message) => {
+      if (JSON.parse(message).op === 'set') {
+        await held.promise;
+      }
+      server.send(message);
+    });
+  });
+  return held.resolve;
+}
+
+const alters = { alters: true };
+visiting('a save without a majority shows its reason and outcome', alters, async (page, visit) => {
   const { leader, follower, other } = await roles();
+  const release = await holdSaves(page);
   await visit.open('/ui/tree/app/one', follower);
   await button(page, 'Edit').click();
   await editor(page).fill('mine');
-  // The state between a silent leader and a lost majority may end before the page asks for it.
+  // Between a silent leader and a lost majority there may be less time than the page needs to ask for
+  // the state once. So that state lasts, and all replicas are well, until the page has shown it.
   const thaw = await freezeReports(page, follower, SILENT_MS);
+  await page.keyboard.press('Control+s');
+  await said(page, /^Not saved yet: the replica waits for its leader/);
   signal([leader, other], 'SIGSTOP');
   try {
-    await page.keyboard.press('Control+s');
-    await said(page, /^Not saved yet: the replica waits for its leader/);
     await thaw();
+    release();
     await said(
       page,
       /^Not saved yet: there is no majority of replicas\. The dashboard retries the same save/,
