@@ -42,8 +42,13 @@ static void propose_config(struct zab *zab, struct zab_config *config)
     ASSERT(!zab->config.has_pending);
     config->version = zab->trail.last + 1;
     ASSERT(config->version > zab->config.committed.version);
-    buf_init(&bytes, 1 << 16);
-    zab_config_encode(config, &bytes);
+    buf_init(&bytes, ZAB_CONFIG_BYTES_MAX);
+    /* Only the leader's own changes of known members come here: the bytes fit. */
+    enum err err = zab_config_write(
+        config, &(struct zab_config_parts){.texts_of = blob_slice(zab->config.committed_bytes)},
+        &bytes);
+
+    ASSERT(err == ERR_OK);
     broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
     ASSERT(zab->trail.last == config->version);
     buf_release(&bytes);

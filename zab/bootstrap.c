@@ -67,7 +67,7 @@ static void found(struct zab *zab)
                                              .incarnation = server->voter ? peer->incarnation : 0});
         }
     }
-    config_set(zab, &config);
+    config_set(zab, &config, slice_make(NULL, 0));
     persist_join(zab);
 }
 
@@ -122,6 +122,6 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
         return;
     }
     PROBE("zab.found_received");
-    config_set(zab, &config);
+    config_set(zab, &config, msg->bytes);
     persist_join(zab);
 }

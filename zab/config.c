@@ -2,9 +2,11 @@
 
 #include "base/check.h"
 #include "base/wire.h"
+#include "zab/config_texts.h"
 
 enum {
-    FORMAT = 3 /* Formats 1 and 2 have no age of the ensemble and were never released. */
+    FORMAT_OF_LEVEL_0 = 3, /* Formats 1 and 2 have no age of the ensemble; never released. */
+    FORMAT = 4
 };
 
 enum {
@@ -79,9 +81,9 @@ static uint8_t kind_of(const struct zab_member *member)
     return member->empty_seat ? KIND_EMPTY_SEAT : KIND_OBSERVER;
 }
 
-void zab_config_encode(const struct zab_config *config, struct buf *out)
+static void put_head(const struct zab_config *config, struct buf *out)
 {
-    wire_put_u8(out, FORMAT);
+    wire_put_u8(out, config->level == 0 ? FORMAT_OF_LEVEL_0 : FORMAT);
     wire_put_fields(out, head_fields, config);
     for_each_member (member, config) {
         wire_put_u32(out, member->id);
@@ -91,6 +93,55 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
     for_each_member (member, config) {
         wire_put_u64(out, member->admitted_age_ms);
     }
+}
+
+/* Whether nothing is there that only format 4 has. */
+static bool is_plain(const struct zab_config *config, const struct zab_config_parts *parts)
+{
+    for_each_member (member, config) {
+        if (member->joining) {
+            return false;
+        }
+    }
+    return config->hold == 0 && config->removed_count == 0 && parts->edit_count == 0 &&
+           parts->txn.len == 0;
+}
+
+/* False if a text is malformed. */
+static bool put_all(const struct zab_config *config, const struct zab_config_parts *parts,
+                    struct buf *out)
+{
+    put_head(config, out);
+    if (config->level == 0) {
+        ASSERT(is_plain(config, parts));
+        return true;
+    }
+    return config_put_tail(out, config, parts);
+}
+
+enum err zab_config_write(const struct zab_config *config, const struct zab_config_parts *parts,
+                          struct buf *out)
+{
+    struct zab_config back;
+    size_t start = out->len;
+
+    if (parts->txn.len > ZAB_CONFIG_TXN_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    if (!put_all(config, parts, out)) {
+        return ERR_FORMAT;
+    }
+    if (out->overflow || out->len - start - parts->txn.len > ZAB_CONFIG_BYTES_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    return zab_config_decode(slice_make(out->data + start, out->len - start), &back);
+}
+
+void zab_config_encode(const struct zab_config *config, struct buf *out)
+{
+    bool is_sound = put_all(config, &(struct zab_config_parts){0}, out);
+
+    ASSERT(is_sound);
 }
 
 /* Whether members ascend by id, ids are in range, and at least one member votes. */
@@ -109,8 +160,8 @@ static bool is_sound(const struct zab_config *config)
     return zab_config_voters(config) > 0;
 }
 
-/* Whether all fields were read. Format 3 has no bytes after its last field. Bytes that a later
- * format has there are skipped, so that replicas one version apart work together. */
+/* Whether all fields were read. Formats 3 and 4 have no bytes after their last field. Bytes that a
+ * later format has there are skipped, so that replicas one version apart work together. */
 static bool is_complete(const struct wire_reader *reader, uint8_t format)
 {
     return format > FORMAT ? wire_reader_ok(reader) : wire_reader_done(reader);
@@ -140,7 +191,7 @@ static void get_members(struct wire_reader *reader, struct zab_config *config)
 
 bool zab_config_is_older(struct slice bytes)
 {
-    return bytes.len > 0 && bytes.data[0] != 0 && bytes.data[0] < FORMAT;
+    return bytes.len > 0 && bytes.data[0] != 0 && bytes.data[0] < FORMAT_OF_LEVEL_0;
 }
 
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
@@ -152,11 +203,15 @@ enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
     uint8_t format = wire_get_u8(&reader);
 
     wire_get_fields(&reader, head_fields, &config);
-    if (!wire_reader_ok(&reader) || format < FORMAT || config.count > ZAB_MEMBERS_MAX) {
+    if (!wire_reader_ok(&reader) || format < FORMAT_OF_LEVEL_0 || config.count > ZAB_MEMBERS_MAX) {
         return ERR_FORMAT;
     }
     get_members(&reader, &config);
-    if (!is_complete(&reader, format) || !is_sound(&config)) {
+    if (format > FORMAT_OF_LEVEL_0) {
+        config_get_tail(&reader, &config);
+    }
+    if (!is_complete(&reader, format) || !is_sound(&config) ||
+        bytes.len - zab_config_txn(bytes).len > ZAB_CONFIG_BYTES_MAX) {
         return ERR_FORMAT;
     }
     *ret_config = config;

@@ -15,6 +15,7 @@ void follow_start(struct zab *zab, uint32_t leader)
     struct trail staged = zab->follow.staged;
     struct inbox inbox = zab->follow.inbox;
 
+    blob_unref(zab->follow.staged_bytes);
     ASSERT(leader != zab->id && leader != 0 && zab->state == ZAB_LOOKING);
     ASSERT(!zab->follow.staged_used && inbox.count == 0);
     ASSERT(!zab->follow.installing || MUTANT(11));
@@ -167,7 +168,7 @@ static void join(struct zab *zab, struct slice bytes)
         return;
     }
     PROBE("zab.joined");
-    config_set(zab, &config);
+    config_set(zab, &config, bytes);
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_JOIN);
 
     persist->join.config = &zab->config.committed;

@@ -10,13 +10,19 @@
  */
 #include "zab/zab_int.h"
 
+static void clear_partial(struct zab *zab)
+{
+    blob_unref(zab->partial.bytes);
+    zab->partial = (struct partial){0};
+}
+
 /* Begins to receive a snapshot from its first byte. */
 static void begin(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_SNAP);
 
     (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
-    zab->partial = (struct partial){0};
+    clear_partial(zab);
     zab->follow.snap.begun = true;
     zab->follow.staged_used = true;
     zab->follow.snap.offset = 0;
@@ -71,7 +77,7 @@ static void take_first(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
         follow->snap.id = chunk->snap_id;
         follow->snap.begun = true;
         follow->staged_used = true;
-        zab->partial = (struct partial){0};
+        clear_partial(zab);
     }
 }
 
@@ -148,9 +154,10 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
     if (follow->has_staged_config) {
         /* A leader proposes a configuration only after the previous one is committed, so the one
          * that was staged before is committed. */
-        config_bind(zab, &follow->staged_config);
+        config_bind(zab, &follow->staged_config, blob_slice(follow->staged_bytes));
     }
     config.version = rec->zxid;
+    config_keep(&config, logrec_payload(rec), &follow->staged_bytes);
     follow->staged_config = config;
     follow->has_staged_config = true;
 }
@@ -203,7 +210,7 @@ void follow_snap_forget(struct zab *zab)
     if (zab->partial.id != 0) {
         PROBE("zab.partial_forgotten");
         (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
-        zab->partial = (struct partial){0};
+        clear_partial(zab);
         trail_reset(&zab->follow.staged, 0, 0);
     }
 }
@@ -228,6 +235,7 @@ static void keep_partial(struct zab *zab)
         zab->partial.end = follow->snap.end;
         zab->partial.has_config = follow->has_staged_config;
         zab->partial.config = follow->staged_config;
+        zab->partial.bytes = blob_ref(follow->staged_bytes);
     }
 }
 
@@ -279,7 +287,9 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
     follow->snap.end = partial->end;
     follow->has_staged_config = partial->has_config;
     follow->staged_config = partial->config;
-    zab->partial = (struct partial){0};
+    ASSERT(!follow->staged_bytes);
+    follow->staged_bytes = blob_ref(partial->bytes);
+    clear_partial(zab);
 }
 
 /* Requests that the host load the state at `start`, the base of the log as it is now. */
@@ -334,7 +344,7 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     trail_reset(&follow->staged, 0, 0);
     log_outline_cut(zab, 0);
     if (follow->has_staged_config) {
-        config_pend(zab, &follow->staged_config);
+        config_pend(zab, &follow->staged_config, blob_slice(follow->staged_bytes));
     }
     ASSERT(zab->trail.base == follow->snap.start);
     ASSERT(zab->trail.durable == zab->trail.last);

@@ -97,9 +97,9 @@ static void send_newepoch(struct zab *zab, struct peer *peer)
     ASSERT(zab->promise.epoch == zab->lead.epoch || MUTANT(12));
     ASSERT(peer->up && peer->learner.stage == LEARNER_CEPOCH);
     peer->learner.newepoch_ms = zab->now_ms;
-    tell_learner(
-        zab, peer,
-        (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&zab->config.bytes)});
+    tell_learner(zab, peer,
+                 (struct zab_msg){.type = ZAB_NEWEPOCH,
+                                  .newepoch.config = blob_slice(zab->config.committed_bytes)});
 }
 
 /* Chooses the new epoch once a quorum has sent its promises. The new epoch is above all of them,

@@ -68,7 +68,7 @@ void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
 {
     struct learner *learner = &peer->learner;
     struct zab_msg_newleader newleader = {
-        .rec = rec, .sent = learner->sent, .config = buf_slice(&zab->config.bytes)};
+        .rec = rec, .sent = learner->sent, .config = blob_slice(zab->config.committed_bytes)};
 
     ASSERT(learner->stage == LEARNER_STREAM && !learner->newleader_sent);
     learner->newleader_sent = true;

@@ -4,22 +4,37 @@
  */
 #include "zab/zab_int.h"
 
-void config_set(struct zab *zab, const struct zab_config *config)
+void config_keep(const struct zab_config *config, struct slice bytes, struct blob **inout_bytes)
 {
-    zab->config.committed = *config;
-    buf_clear(&zab->config.bytes);
+    struct blob *old = *inout_bytes;
+    struct buf out;
+
+    buf_init(&out, ZAB_CONFIG_BYTES_MAX);
     if (config->count > 0) {
-        zab_config_encode(config, &zab->config.bytes);
+        /* Encoded again: without the transaction, and with the version that `config` has. */
+        enum err err =
+            zab_config_write(config, &(struct zab_config_parts){.texts_of = bytes}, &out);
+
+        ASSERT(err == ERR_OK);
     }
+    *inout_bytes = out.len > 0 ? blob_new(buf_slice(&out)) : NULL;
+    buf_release(&out);
+    blob_unref(old); /* Only now: `bytes` may point into it. */
+}
+
+void config_set(struct zab *zab, const struct zab_config *config, struct slice bytes)
+{
+    config_keep(config, bytes, &zab->config.committed_bytes);
+    zab->config.committed = *config;
 }
 
 /* Adopts a committed configuration: no older configuration counts any more. */
-void config_bind(struct zab *zab, const struct zab_config *config)
+void config_bind(struct zab *zab, const struct zab_config *config, struct slice bytes)
 {
     if (config->version <= zab->config.committed.version) {
         return;
     }
-    config_set(zab, config);
+    config_set(zab, config, bytes);
     if (zab->config.has_pending && zab->config.pending.version <= zab->config.committed.version) {
         zab->config.has_pending = false;
     }
@@ -28,14 +43,15 @@ void config_bind(struct zab *zab, const struct zab_config *config)
 
 /* Sets the pending configuration, whose record is in the log. A leader proposes a change only
  * after the previous change is committed, so the previous configuration is committed. */
-void config_pend(struct zab *zab, const struct zab_config *config)
+void config_pend(struct zab *zab, const struct zab_config *config, struct slice bytes)
 {
     if (config->version <= zab->config.committed.version) {
         return;
     }
     if (zab->config.has_pending && zab->config.pending.version < config->version) {
-        config_bind(zab, &zab->config.pending);
+        config_bind(zab, &zab->config.pending, blob_slice(zab->config.pending_bytes));
     }
+    config_keep(config, bytes, &zab->config.pending_bytes);
     zab->config.pending = *config;
     zab->config.has_pending = true;
 }
@@ -50,7 +66,7 @@ void config_seen(struct zab *zab, const struct logrec *rec)
         return;
     }
     config.version = rec->zxid;
-    config_pend(zab, &config);
+    config_pend(zab, &config, logrec_payload(rec));
 }
 
 void config_committed(struct zab *zab)
@@ -60,7 +76,7 @@ void config_committed(struct zab *zab)
     }
     PROBE("zab.config_committed");
     ASSERT(zab->config.pending.version > zab->config.committed.version);
-    config_bind(zab, &zab->config.pending);
+    config_bind(zab, &zab->config.pending, blob_slice(zab->config.pending_bytes));
     ASSERT(!zab->config.has_pending);
 }
 
@@ -73,7 +89,7 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     }
     if (config.version > zab->config.committed.version) {
         PROBE("zab.config_adopted");
-        config_bind(zab, &config);
+        config_bind(zab, &config, bytes);
     }
     return true;
 }
@@ -110,9 +126,10 @@ bool list_agrees(const struct zab *zab, const struct zab_config *config)
 
 void config_send(struct zab *zab, const struct peer *peer)
 {
-    struct zab_msg msg = {.type = ZAB_CONFIG, .config.bytes = buf_slice(&zab->config.bytes)};
+    struct zab_msg msg = {.type = ZAB_CONFIG,
+                          .config.bytes = blob_slice(zab->config.committed_bytes)};
 
-    ASSERT(zab->config.committed.count > 0 && zab->config.bytes.len > 0);
+    ASSERT(zab->config.committed.count > 0 && zab->config.committed_bytes);
     fx_send(zab, peer->id, &msg);
 }
 

@@ -3,10 +3,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "zab/config.h"
 
 enum {
     SCALARS_BYTES_MAX = 160, /* All scalar fields together. */
-    CONFIG_BYTES_MAX = 4096, /* An encoded configuration. */
+    EPOCH_BYTES_MAX = 4096,  /* The payload of an EPOCH record. */
     REC_HEAD_BYTES = 32,     /* A record's fields before its payload. */
     RANGE_BYTES = 12,
 };
@@ -45,7 +46,7 @@ static const struct msg_layout layouts[] = {
                    INT(vote.voters)}},
     [ZAB_CEPOCH] = {"CEPOCH",
                     {INT(dialogue), INT(cepoch.promised), INT(cepoch.last), INT(cepoch.flags)}},
-    [ZAB_NEWEPOCH] = {"NEWEPOCH", {HEAD, BYTES(newepoch.config, CONFIG_BYTES_MAX)}},
+    [ZAB_NEWEPOCH] = {"NEWEPOCH", {HEAD, BYTES(newepoch.config, ZAB_CONFIG_BYTES_MAX)}},
     [ZAB_ACKEPOCH] = {"ACKEPOCH",
                       {HEAD, INT(ackepoch.last), INT(ackepoch.last_chain), INT(ackepoch.flags),
                        INT(ackepoch.base), OWN(FORM_RANGES, (size_t)ZAB_RANGES_MAX *RANGE_BYTES),
@@ -62,8 +63,8 @@ static const struct msg_layout layouts[] = {
     [ZAB_SYNC_ACK] = {"SYNC_ACK", {HEAD, INT(ack.zxid)}},
     [ZAB_NEWLEADER] = {"NEWLEADER",
                        {HEAD, INT(newleader.sent), OWN(FORM_RESERVED, 8),
-                        OWN(FORM_MAYBE_REC, REC_HEAD_BYTES + CONFIG_BYTES_MAX),
-                        BYTES(newleader.config, CONFIG_BYTES_MAX)}},
+                        OWN(FORM_MAYBE_REC, REC_HEAD_BYTES + EPOCH_BYTES_MAX),
+                        BYTES(newleader.config, ZAB_CONFIG_BYTES_MAX)}},
     [ZAB_ACK_NEWLEADER] = {"ACK_NEWLEADER",
                            {HEAD, INT(ack.zxid), OWN(FORM_RESERVED, 8),
                             BYTES(ack.payload, ZAB_PING_PAYLOAD_MAX)}},
@@ -89,7 +90,7 @@ static const struct msg_layout layouts[] = {
                             BYTES(forward.bytes, ZAB_FORWARD_BYTES_MAX)}},
     [ZAB_RESIGN] = {"RESIGN", {HEAD}},
     [ZAB_EXCLUDE] = {"EXCLUDE", {HEAD, INT(exclude.zxid), INT(exclude.flags)}},
-    [ZAB_CONFIG] = {"CONFIG", {BYTES(config.bytes, CONFIG_BYTES_MAX)}},
+    [ZAB_CONFIG] = {"CONFIG", {BYTES(config.bytes, ZAB_CONFIG_BYTES_MAX)}},
 };
 static const struct wire_field range_fields[] = {
     WIRE_FIELD(WIRE_INT, struct epoch_range, epoch),

@@ -46,6 +46,7 @@ static void init_log(struct zab *zab, const struct zab_init *init)
      * the log is then not pending. */
     zab->config.has_pending = init->has_pending && init->pending.version > init->config.version;
     zab->config.pending = init->pending;
+    config_keep(&init->pending, blob_slice(init->pending_bytes), &zab->config.pending_bytes);
 }
 
 static void init_peers(struct zab *zab, const struct zab_init *init)
@@ -77,7 +78,6 @@ struct zab *zab_new(const struct zab_init *init)
     zab->incarnation = init->incarnation;
     zab->limits = init->limits;
     rng_init(&zab->rng, init->rng_seed);
-    buf_init(&zab->config.bytes, 1 << 16);
     buf_init(&zab->ping_payload, ZAB_PING_PAYLOAD_MAX);
     zab->now_ms = init->now_ms;
     zab->last_step_ms = init->now_ms;
@@ -86,7 +86,7 @@ struct zab *zab_new(const struct zab_init *init)
     zab->promise.epoch = init->promised_epoch;
     zab->promise.leader = init->promised_leader;
     zab->dialogue_seq = (uint32_t)rng_u64(&zab->rng) | 1;
-    config_set(zab, &init->config);
+    config_set(zab, &init->config, blob_slice(init->config_bytes));
     init_log(zab, init);
     init_peers(zab, init);
     zab->state = ZAB_LOOKING;
@@ -105,7 +105,10 @@ void zab_free(struct zab *zab)
     trail_release(&zab->trail);
     mem_free(zab->lead.active.items);
     mem_free(zab->lead.waiting.items);
-    buf_release(&zab->config.bytes);
+    blob_unref(zab->config.committed_bytes);
+    blob_unref(zab->config.pending_bytes);
+    blob_unref(zab->follow.staged_bytes);
+    blob_unref(zab->partial.bytes);
     buf_release(&zab->ping_payload);
     mem_free(zab);
 }
@@ -365,4 +368,9 @@ uint64_t zab_wake_ms(const struct zab *zab)
 const struct zab_config *zab_config(const struct zab *zab)
 {
     return &zab->config.committed;
+}
+
+struct slice zab_config_bytes(const struct zab *zab)
+{
+    return blob_slice(zab->config.committed_bytes);
 }

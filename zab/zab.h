@@ -15,6 +15,7 @@
 #ifndef ZAB_ZAB_H
 #define ZAB_ZAB_H
 
+#include "base/blob.h"
 #include "zab/config.h"
 #include "zab/msg.h"
 
@@ -61,11 +62,13 @@ struct zab_seed {
 struct zab_init {
     uint32_t id;
     uint64_t incarnation;
-    bool bootstrapping;        /* The disk is in no cluster yet: `config` is empty. */
-    bool quarantined;          /* The durable quarantine mark is set. */
-    struct zab_config config;  /* The configuration that is committed at `committed`. */
-    bool has_pending;          /* The log beyond `committed` holds a configuration: `pending`. */
-    struct zab_config pending; /* Until `pending` commits, quorums of both are needed. */
+    bool bootstrapping;         /* The disk is in no cluster yet: `config` is empty. */
+    bool quarantined;           /* The durable quarantine mark is set. */
+    struct zab_config config;   /* The configuration that is committed at `committed`. */
+    bool has_pending;           /* The log beyond `committed` holds a configuration: `pending`. */
+    struct zab_config pending;  /* Until `pending` commits, quorums of both are needed. */
+    struct blob *config_bytes;  /* `config` and `pending` as they were encoded, with the members' */
+    struct blob *pending_bytes; /* texts; NULL: without texts. The caller keeps its references. */
     uint32_t promised_epoch;
     uint32_t promised_leader;
     zxid_t log_base;
@@ -474,6 +477,10 @@ zxid_t zab_keep(const struct zab *zab);
 
 /* Returns the committed configuration. */
 const struct zab_config *zab_config(const struct zab *zab);
+
+/* Returns the same, encoded, with the members' texts; empty while there is none. Valid until the
+ * next call into the core. */
+struct slice zab_config_bytes(const struct zab *zab);
 
 /* What is known of a peer, for /ensemble. */
 struct zab_peer_status {

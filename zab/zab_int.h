@@ -7,6 +7,7 @@
 #ifndef ZAB_ZAB_INT_H
 #define ZAB_ZAB_INT_H
 
+#include "base/blob.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -118,6 +119,7 @@ struct partial {
     zxid_t end;    /* If whole: the snapshot's end, which the staged log must still reach. */
     bool has_config;
     struct zab_config config; /* If `has_config`: the newest configuration in the staged log. */
+    struct blob *bytes;       /* `config`, encoded. */
 };
 
 struct inbox_item {
@@ -172,6 +174,7 @@ struct following {
     bool newleader_seen; /* The NEWLEADER record is in the staged log. */
     bool has_staged_config;
     struct zab_config staged_config; /* Newest configuration in the staged log. */
+    struct blob *staged_bytes;       /* `staged_config`, encoded. */
     struct inbox inbox;
 };
 
@@ -192,11 +195,14 @@ struct disk_tokens {
     uint32_t change_count;
 };
 
+/* Encoded configurations are kept without the transaction, and are never changed: a reference is
+ * enough to pass them on. */
 struct membership {
     struct zab_config committed;
-    struct buf bytes; /* `committed`, encoded. */
+    struct blob *committed_bytes; /* NULL while there is no configuration. */
     bool has_pending;
     struct zab_config pending; /* Configuration in the log beyond the commit watermark. */
+    struct blob *pending_bytes;
 };
 
 struct promise {
@@ -488,10 +494,14 @@ void follow_snap_continue(struct zab *zab, zxid_t common);
 void follow_snap_forget(struct zab *zab); /* Drops the partial snapshot on the disk. */
 
 /* membership.c */
-void config_set(struct zab *zab, const struct zab_config *config);
+/* In these calls `bytes` are the configuration as it was encoded, from which its texts are taken;
+ * empty: it has no texts. */
+void config_set(struct zab *zab, const struct zab_config *config, struct slice bytes);
 void config_seen(struct zab *zab, const struct logrec *rec);
-void config_bind(struct zab *zab, const struct zab_config *config);
-void config_pend(struct zab *zab, const struct zab_config *config);
+void config_bind(struct zab *zab, const struct zab_config *config, struct slice bytes);
+void config_pend(struct zab *zab, const struct zab_config *config, struct slice bytes);
+/* Puts the encoded configuration in place of the one at `inout_bytes`. */
+void config_keep(const struct zab_config *config, struct slice bytes, struct blob **inout_bytes);
 void config_committed(struct zab *zab); /* Adopts `pending` once committed. */
 /* Adopts the committed configuration in `bytes` if it is newer. Returns false if malformed. */
 bool config_adopt(struct zab *zab, struct slice bytes);

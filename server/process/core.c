@@ -77,8 +77,8 @@ static void take_snapshot(struct server *server)
 
     job->zxid = core->effects.snap_start;
     job->chain = core->effects.snap_chain;
-    buf_init(&job->config, 1 << 16);
-    zab_config_encode(zab_config(replica_zab(core->replica)), &job->config);
+    buf_init(&job->config, ZAB_CONFIG_BYTES_MAX);
+    (void)buf_append_slice(&job->config, zab_config_bytes(replica_zab(core->replica)));
     worker_post(&server->worker, job);
 }
 

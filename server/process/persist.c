@@ -43,10 +43,13 @@ void persist_batch_release(struct persist_batch *batch)
 
 void persist_genesis(struct store_identity *identity, const struct zab_config *config)
 {
+    struct zab_config first = *config;
     struct buf bytes;
 
+    /* The slot has no room for texts, nor for the list of removed disks. */
+    first.removed_count = 0;
     buf_init(&bytes, STORE_GENESIS_MAX);
-    zab_config_encode(config, &bytes);
+    zab_config_encode(&first, &bytes);
     ASSERT(!bytes.overflow);
     identity->genesis_len = (uint32_t)bytes.len;
     memcpy(identity->genesis, bytes.data, bytes.len);

@@ -16,8 +16,10 @@ struct rebuild {
     struct state *state;
     struct zab_config config;
     struct zab_config pending; /* Uncommitted configuration in the log; count 0: none. */
-    zxid_t at;                 /* Newest zxid applied so far. */
-    uint64_t chain;            /* Chain value at `at`. */
+    struct blob *config_bytes; /* `config` and `pending` as they were encoded. */
+    struct blob *pending_bytes;
+    zxid_t at;      /* Newest zxid applied so far. */
+    uint64_t chain; /* Chain value at `at`. */
     zxid_t snap_end;
     uint64_t snap_digest;
     uint64_t records;             /* Records read after the snapshot's start. */
@@ -49,6 +51,12 @@ static enum err genesis(const struct store_identity *identity, struct zab_config
     return zab_config_decode(slice_make(identity->genesis, identity->genesis_len), ret_config);
 }
 
+static void keep_bytes(struct blob **inout_blob, struct slice bytes)
+{
+    blob_unref(*inout_blob);
+    *inout_blob = blob_new(bytes);
+}
+
 /* Puts blocks into the state until the reader has no more. */
 static enum err restore_blocks(struct store_snap_reader *reader, struct state *state)
 {
@@ -65,9 +73,11 @@ static enum err restore_blocks(struct store_snap_reader *reader, struct state *s
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
-/* Loads a state from the newest snapshot. */
+/* Loads a state from the newest snapshot. `ret_bytes` gets the encoded configuration, which the
+ * caller releases, unless it is NULL. */
 static enum err load(struct store *store, struct store_snap_info *ret_info,
-                     struct zab_config *ret_config, struct state **ret_state)
+                     struct zab_config *ret_config, struct blob **ret_bytes,
+                     struct state **ret_state)
 {
     struct store_snap_reader *reader;
     enum err err = store_snap_open(store, &reader, ret_info);
@@ -84,6 +94,9 @@ static enum err load(struct store *store, struct store_snap_info *ret_info,
     struct state *state = state_new(ret_config->history);
 
     err = restore_blocks(reader, state);
+    if (err == ERR_OK && ret_bytes) {
+        *ret_bytes = blob_new(store_snap_config(reader));
+    }
     store_snap_close(reader);
     if (err != ERR_OK) {
         state_free(state);
@@ -105,7 +118,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     if (start == 0) {
         state = state_new(history);
     } else {
-        err = load(store, &info, &config, &state);
+        err = load(store, &info, &config, NULL, &state);
     }
     /* Since the protocol issued ZAB_FX_RESTORE, another snapshot, newer or older, may have replaced
      * that of `start`, or none may be left. The event reports what was loaded, and the protocol
@@ -123,11 +136,13 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
 }
 
 static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info *info,
-                          const struct zab_config *config)
+                          const struct zab_config *config, struct blob *take_bytes)
 {
     if (config->version >= rebuild->config.version) {
         rebuild->config = *config;
+        keep_bytes(&rebuild->config_bytes, blob_slice(take_bytes));
     }
+    blob_unref(take_bytes);
     rebuild->at = info->start;
     rebuild->chain = info->start_chain;
     rebuild->snap_end = info->end;
@@ -142,10 +157,11 @@ static enum err begin(struct rebuild *rebuild)
     while (err == ERR_OK && rebuild->report->has_snapshot) {
         struct store_snap_info info;
         struct zab_config config;
+        struct blob *bytes = NULL;
 
-        err = load(rebuild->store, &info, &config, &rebuild->state);
+        err = load(rebuild->store, &info, &config, &bytes, &rebuild->state);
         if (err == ERR_OK) {
-            take_snapshot(rebuild, &info, &config);
+            take_snapshot(rebuild, &info, &config, bytes);
             return ERR_OK;
         }
         if (err != ERR_CORRUPT && err != ERR_MISSING && err != ERR_FORMAT) {
@@ -183,6 +199,7 @@ static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
     }
     if (config.version > rebuild->config.version) {
         rebuild->config = config;
+        keep_bytes(&rebuild->config_bytes, logrec_payload(rec));
     }
     buf_init(&text, 1 << 16);
     config_text(&config, &text);
@@ -223,7 +240,9 @@ static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec
     PROBE("recover.config_pending");
     if (rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version) {
         rebuild->config = rebuild->pending;
+        keep_bytes(&rebuild->config_bytes, blob_slice(rebuild->pending_bytes));
     }
+    keep_bytes(&rebuild->pending_bytes, logrec_payload(rec));
     return decode_config(rec, &rebuild->pending);
 }
 
@@ -305,6 +324,8 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     init->has_pending =
         rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
     init->pending = rebuild->pending;
+    init->config_bytes = blob_ref(rebuild->config_bytes);
+    init->pending_bytes = blob_ref(rebuild->pending_bytes);
     init->log_base = report->log_base;
     init->log_last = report->log_last;
     init->log_chain = report->log_chain;
@@ -420,6 +441,8 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 
     enum err err = recover_sound(rebuild, options, ret_identity);
 
+    blob_unref(rebuild->config_bytes);
+    blob_unref(rebuild->pending_bytes);
     mem_free(rebuild);
     return err;
 }
@@ -430,4 +453,8 @@ void recover_release(struct replica_options *options)
     mem_free((void *)(uintptr_t)options->zab.ranges);
     options->zab.ranges = NULL;
     options->zab.range_count = 0;
+    blob_unref(options->zab.config_bytes);
+    blob_unref(options->zab.pending_bytes);
+    options->zab.config_bytes = NULL;
+    options->zab.pending_bytes = NULL;
 }

@@ -40,6 +40,8 @@ static void keep_options(struct replica *replica, const struct replica_options *
     init->seeds = replica->seeds;
     init->ranges = NULL;
     init->range_count = 0;
+    init->config_bytes = NULL;
+    init->pending_bytes = NULL;
 }
 
 /* Takes the ensemble's age from the recovered configuration and state, and the stamp from the state

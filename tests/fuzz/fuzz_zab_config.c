@@ -1,12 +1,12 @@
 /* The replicated configuration: decoded values are valid and readable, and stay the same when they
- * are encoded again. */
+ * are encoded again, with and without texts and transaction. */
 #include "base/utf8.h"
 #include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"
 #include "zab/config.h"
 
 enum {
-    BYTES_MAX = 4096,
+    BYTES_MAX = 1 << 16,
     TEXT_MAX = 16 * 1024
 };
 
@@ -24,6 +24,82 @@ static void check_members(const struct zab_config *config)
         before = member->id;
     }
     ASSERT(zab_config_voters(config) > 0);
+}
+
+static bool is_text(struct slice text, size_t len_max)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < 0x21 || text.data[i] > 0x7e) {
+            return false;
+        }
+    }
+    return text.len <= len_max;
+}
+
+static void check_extras(struct slice input, const struct zab_config *config)
+{
+    struct zab_texts texts[ZAB_MEMBERS_MAX];
+
+    ASSERT(config->removed_count <= ZAB_REMOVED_MAX);
+    ASSERT(config->hold == 0 || config->level <= config->hold);
+    ASSERT(zab_config_txn(input).len <= ZAB_CONFIG_TXN_MAX);
+    for (uint32_t i = 0; i < config->count; i++) {
+        const struct zab_member *member = &config->members[i];
+        bool found = zab_config_texts(input, member->id, &texts[i]);
+
+        ASSERT(found == (config->level != 0));
+        ASSERT(is_text(texts[i].host, ZAB_HOST_MAX) && is_text(texts[i].client, ZAB_CLIENT_MAX));
+        ASSERT(is_text(texts[i].zone, ZAB_ZONE_MAX));
+        ASSERT((texts[i].port == 0) == (texts[i].host.len == 0));
+        ASSERT(!member->joining || (!member->voter && !member->empty_seat));
+        for (uint32_t j = 0; j < i; j++) {
+            ASSERT(texts[i].port == 0 || texts[i].port != texts[j].port ||
+                   !slice_eq(texts[i].host, texts[j].host));
+        }
+    }
+}
+
+static bool same_texts(const struct zab_texts *a, const struct zab_texts *b)
+{
+    return a->port == b->port && slice_eq(a->host, b->host) && slice_eq(a->client, b->client) &&
+           slice_eq(a->zone, b->zone);
+}
+
+/* Written again with its own texts and transaction. */
+static void check_rewrite(struct slice input, const struct zab_config *config)
+{
+    struct zab_config_parts parts = {.texts_of = input, .txn = zab_config_txn(input)};
+    struct zab_texts before;
+    struct zab_texts after;
+    struct buf out;
+
+    if (config->level == 0) {
+        return;
+    }
+    buf_init(&out, BYTES_MAX);
+
+    enum err err = zab_config_write(config, &parts, &out);
+
+    ASSERT(err == ERR_OK && out.len <= input.len);
+    ASSERT(input.data[0] > 4 || config->count == 0 || out.len == input.len);
+    ASSERT(slice_eq(zab_config_txn(buf_slice(&out)), parts.txn));
+    for (uint32_t i = 0; i < config->count; i++) {
+        (void)zab_config_texts(input, config->members[i].id, &before);
+        (void)zab_config_texts(buf_slice(&out), config->members[i].id, &after);
+        ASSERT(same_texts(&before, &after));
+    }
+    buf_release(&out);
+}
+
+/* What cannot be decoded has no texts that could be used by mistake. */
+static void check_refused(struct slice input)
+{
+    struct zab_texts texts;
+
+    ASSERT(zab_config_txn(input).len <= ZAB_CONFIG_TXN_MAX);
+    if (zab_config_texts(input, 1, &texts)) {
+        ASSERT(is_text(texts.host, ZAB_HOST_MAX) && is_text(texts.client, ZAB_CLIENT_MAX));
+    }
 }
 
 static void check_text(const struct zab_config *config)
@@ -44,9 +120,12 @@ static bool fuzz_one(struct slice input)
     struct buf second;
 
     if (zab_config_decode(input, &config) != ERR_OK) {
+        check_refused(input);
         return false;
     }
     check_members(&config);
+    check_extras(input, &config);
+    check_rewrite(input, &config);
     check_text(&config);
     buf_init(&first, BYTES_MAX);
     buf_init(&second, BYTES_MAX);
@@ -81,8 +160,43 @@ static void seed_config(struct fuzz_sink *sink, const char *name, uint32_t count
     buf_release(&bytes);
 }
 
+/* Format 4, with all that it can have. */
+static void seed_texts(struct fuzz_sink *sink, const char *name, uint32_t count)
+{
+    struct zab_config config = {
+        .version = zxid_make(1, 3), .history = 99, .count = count, .level = 2, .hold = 3};
+    struct zab_config_edit edits[2] = {
+        {.id = 1,
+         .texts = {.host = slice_str("zk1.example"),
+                   .port = 10998,
+                   .client = slice_str("zk1.example:9998"),
+                   .zone = slice_str("north")}},
+        {.id = count, .texts = {.host = slice_str("zk9.example"), .port = 10998}}};
+    struct zab_config_parts parts = {
+        .edits = edits, .edit_count = 2, .txn = slice_str("a transaction")};
+    struct buf bytes;
+
+    for (uint32_t i = 0; i < count; i++) {
+        config.members[i] =
+            (struct zab_member){.id = i + 1, .voter = i < 3, .joining = i >= 3, .incarnation = i};
+    }
+    config.removed_count = 2;
+    config.removed[0] = (struct zab_removed){.id = 70, .incarnation = 700, .zxid = 1};
+    config.removed[1] = (struct zab_removed){.id = 71, .incarnation = 710, .zxid = 2};
+    buf_init(&bytes, BYTES_MAX);
+
+    enum err err = zab_config_write(&config, &parts, &bytes);
+
+    ASSERT(err == ERR_OK);
+    fuzz_seed(sink, name, buf_slice(&bytes));
+    buf_release(&bytes);
+}
+
 static void fuzz_seeds(struct fuzz_sink *sink)
 {
+    seed_texts(sink, "texts", 3);
+    seed_texts(sink, "texts-joining", 5);
+    seed_texts(sink, "texts-full", ZAB_MEMBERS_MAX);
     seed_config(sink, "one", 1);
     seed_config(sink, "three", 3);
     seed_config(sink, "with-observers", 7);

@@ -445,7 +445,6 @@ static void snap_slice(struct sim *sim, struct sim_event *event)
 void sim_disk_snapshot(struct sim *sim, struct sim_node *node)
 {
     struct sim_snap *snap = mem_zalloc(1, sizeof(*snap));
-    struct buf config;
     enum err err;
 
     ASSERT(!node->snap);
@@ -453,11 +452,8 @@ void sim_disk_snapshot(struct sim *sim, struct sim_node *node)
     state_scan_init(&snap->cursor);
     buf_init(&snap->block, SLICE_BUF_MAX);
     node->snap = snap;
-    buf_init(&config, 1 << 16);
-    zab_config_encode(zab_config(replica_zab(node->replica)), &config);
-    err = store_snap_begin(node->store, snap->start, node->effects.snap_chain, buf_slice(&config),
-                           &snap->writer);
-    buf_release(&config);
+    err = store_snap_begin(node->store, snap->start, node->effects.snap_chain,
+                           zab_config_bytes(replica_zab(node->replica)), &snap->writer);
     if (died(sim, node)) {
         return;
     }

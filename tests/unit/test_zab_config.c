@@ -73,7 +73,161 @@ TEST(an_impossible_age_is_read_as_none)
     drive_release(&drive);
 }
 
-/* The log that came with a snapshot. */
+/* ---- Texts. ---- */
+
+/* Level 1, with a removed disk and a host for member 2. */
+static struct zab_config with_host(const struct drive *drive, const char *host, struct slice txn,
+                                   struct buf *out)
+{
+    struct zab_config config = drive->init.config;
+    struct zab_config_edit edit = {.id = 2, .texts = {.host = slice_str(host), .port = 1}};
+    struct zab_config_parts parts = {.edits = &edit, .edit_count = 1, .txn = txn};
+
+    config.level = 1;
+    config.removed_count = 1;
+    config.removed[0] = (struct zab_removed){.id = 9, .incarnation = 90, .zxid = 1};
+    buf_init(out, 4096);
+    assert_int_equal(zab_config_write(&config, &parts, out), ERR_OK);
+    return config;
+}
+
+static struct logrec *record_with_host(struct drive *drive, const char *host)
+{
+    zxid_t zxid = drive_log_last(&drive->theirs) + 1;
+    struct buf bytes;
+
+    (void)with_host(drive, host, slice_str("a transaction"), &bytes);
+    struct logrec *rec = drive_log_add_type(&drive->theirs, LOGREC_CONFIG, zxid, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    return rec;
+}
+
+static void assert_host(struct slice bytes, const char *host, zxid_t version)
+{
+    struct zab_config config;
+    struct zab_texts texts;
+
+    assert_int_equal(zab_config_decode(bytes, &config), ERR_OK);
+    assert_int_equal(config.version, version);
+    assert_int_equal(config.removed_count, 1);
+    assert_int_equal(zab_config_txn(bytes).len, 0);
+    assert_true(zab_config_texts(bytes, 2, &texts));
+    assert_true(slice_eq(texts.host, slice_str(host)));
+}
+
+static struct slice pending_bytes(const struct drive *drive)
+{
+    return blob_slice(drive->zab->config.pending_bytes);
+}
+
+/* They are those of the record, whose zxid is the version, without its transaction. */
+TEST(the_texts_of_a_record_are_kept_with_it)
+{
+    struct drive drive;
+
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    drive_entry(&drive, record_with_host(&drive, "first"), 0);
+    assert_host(pending_bytes(&drive), "first", zxid_make(1, 1));
+    assert_int_equal(zab_config_bytes(drive.zab).data[0], 3);
+    drive_entry(&drive, record_with_host(&drive, "second"), 0);
+    assert_host(zab_config_bytes(drive.zab), "first", zxid_make(1, 1));
+    assert_host(pending_bytes(&drive), "second", zxid_make(1, 2));
+    drive_persist(&drive);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(1, 2)});
+    assert_host(zab_config_bytes(drive.zab), "second", zxid_make(1, 2));
+    drive_release(&drive);
+}
+
+TEST(texts_that_recovery_has_found_are_kept)
+{
+    struct drive drive;
+    struct buf committed;
+    struct buf pending;
+
+    drive_init(&drive, 1, 3);
+    drive_log_add(&drive.disk, zxid_make(1, 0));
+    drive_log_add(&drive.disk, zxid_make(1, 1));
+    struct zab_config config = with_host(&drive, "committed", slice_str("txn"), &committed);
+
+    drive.init.config = config;
+    drive.init.pending = with_host(&drive, "pending", slice_str("txn"), &pending);
+    drive.init.pending.version = zxid_make(1, 1);
+    drive.init.has_pending = true;
+    drive.init.config_bytes = blob_new(buf_slice(&committed));
+    drive.init.pending_bytes = blob_new(buf_slice(&pending));
+    drive_start(&drive);
+    blob_unref(drive.init.config_bytes);
+    blob_unref(drive.init.pending_bytes);
+    assert_host(zab_config_bytes(drive.zab), "committed", 0);
+    assert_host(pending_bytes(&drive), "pending", zxid_make(1, 1));
+    buf_release(&committed);
+    buf_release(&pending);
+    drive_release(&drive);
+}
+
+TEST(texts_that_a_peer_has_told_are_kept)
+{
+    struct drive drive;
+    struct zab_config config;
+    struct buf first;
+    struct buf bytes;
+
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_up(&drive, 2);
+    config = with_host(&drive, "told", slice_make(NULL, 0), &first);
+    config.version = zxid_make(5, 1);
+    buf_init(&bytes, 4096);
+    assert_int_equal(zab_config_write(&config,
+                                      &(struct zab_config_parts){.texts_of = buf_slice(&first)},
+                                      &bytes),
+                     ERR_OK);
+    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_CONFIG, .config.bytes = buf_slice(&bytes)});
+    assert_host(zab_config_bytes(drive.zab), "told", zxid_make(5, 1));
+    buf_release(&first);
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
+/* An admission, and what 'zabra recover' leaves to write, change nothing else. */
+TEST(a_leader_writes_texts_and_removed_disks_again)
+{
+    struct drive drive;
+    struct zab_config config;
+    struct buf first;
+    struct buf bytes;
+
+    drive_init(&drive, 3, 3);
+    config = with_host(&drive, "kept", slice_make(NULL, 0), &first);
+    config.version = zxid_make(3, 0); /* No record has it. */
+    buf_init(&bytes, 4096);
+    assert_int_equal(zab_config_write(&config,
+                                      &(struct zab_config_parts){.texts_of = buf_slice(&first)},
+                                      &bytes),
+                     ERR_OK);
+    drive.init.config = config;
+    drive.init.config_bytes = blob_new(buf_slice(&bytes));
+    drive.init.promised_epoch = 3;
+    drive_start(&drive);
+    blob_unref(drive.init.config_bytes);
+    drive_lead(&drive);
+    drive_pong(&drive, 1);
+    drive_tick(&drive, 600);
+    const struct zab_msg *told = drive_sent(&drive, 1, ZAB_NEWEPOCH);
+
+    assert_host(told->newepoch.config, "kept", zxid_make(3, 0));
+    assert_true(drive.zab->config.has_pending);
+    assert_host(pending_bytes(&drive), "kept", drive.zab->trail.last);
+    buf_release(&first);
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
+/* ---- The log that came with a snapshot. ---- */
+
 static void install_with(struct drive *drive, uint32_t configs)
 {
     acked(drive, false);
@@ -103,6 +257,52 @@ TEST(of_two_changes_in_an_installed_log_the_newest_binds)
     install_with(&drive, 2);
     assert_int_equal(binding(&drive), 502);
     drive_release(&drive);
+}
+
+/* All of a snapshot whose transfer can be resumed. */
+static void named_chunk(struct drive *drive)
+{
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
+                                              .snap_chunk.start = snap_start,
+                                              .snap_chunk.start_chain = 4711,
+                                              .snap_chunk.end = snap_end,
+                                              .snap_chunk.snap_id = 77,
+                                              .snap_chunk.flags = ZAB_FLAG_SNAP_LAST,
+                                              .snap_chunk.bytes = slice_str("all of it")});
+}
+
+/* Also when the transfer has broken off between the record and the snapshot's end. */
+TEST(texts_in_an_installed_log_are_kept)
+{
+    struct drive drive;
+
+    for (int broken = 0; broken <= 1; broken++) {
+        acked(&drive, false);
+        begin(&drive);
+        drive_persist(&drive);
+        named_chunk(&drive);
+        drive_entry(&drive, record_with_host(&drive, "staged"), 0);
+        assert_host(blob_slice(drive.zab->follow.staged_bytes), "staged", snap_start + 1);
+        if (broken) {
+            drive_persist(&drive);
+            drive_down(&drive, 3);
+            assert_int_equal(drive.zab->follow.leader, 0);
+            assert_host(blob_slice(drive.zab->partial.bytes), "staged", snap_start + 1);
+            drive_up(&drive, 3);
+            drive_says(&drive, 2, ZAB_FOLLOWING, 3);
+            drive_says(&drive, 3, ZAB_LEADING, 3);
+            drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
+            drive_persist(&drive);
+            drive_leader_says(
+                &drive,
+                (struct zab_msg){.type = ZAB_SYNC, .sync.common = drive_log_last(&drive.theirs)});
+        }
+        entries_to(&drive, END);
+        drive_persist(&drive);
+        assert_int_equal(drive_status(&drive).last, snap_end);
+        assert_host(zab_config_bytes(drive.zab), "staged", snap_start + 1);
+        drive_release(&drive);
+    }
 }
 
 /* After the snapshot's end, only a later change proves that an earlier one is committed. */

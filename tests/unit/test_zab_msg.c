@@ -366,7 +366,12 @@ TEST(newer_configurations_are_read_and_older_ones_refused)
     }
     bytes.data[0] = 3;
     assert_false(zab_config_is_older(buf_slice(&bytes)));
-    bytes.data[0] = 4;
+    config.level = 1;
+    buf_clear(&bytes);
+    zab_config_encode(&config, &bytes);
+    assert_int_equal(bytes.data[0], 4);
+    assert_false(zab_config_is_older(buf_slice(&bytes)));
+    bytes.data[0] = 5;
     assert_false(zab_config_is_older(buf_slice(&bytes)));
     buf_append_byte(&bytes, 9);
     assert_int_equal(zab_config_decode(buf_slice(&bytes), &back), ERR_OK);

@@ -219,6 +219,15 @@ void text_config(struct buf *out, const struct zab_config *config)
         (void)buf_printf(out, "%s%u:%llu%s", i == 0 ? "/" : ",", member->id,
                          (unsigned long long)member->incarnation,
                          member->empty_seat ? ":empty" : (member->voter ? "" : ":observer"));
+        if (member->joining) {
+            (void)buf_append_str(out, ":joining");
+        }
+    }
+    if (config->level != 0) {
+        (void)buf_printf(out, "/level:%u", config->level);
+    }
+    if (config->hold != 0) {
+        (void)buf_printf(out, "/hold:%u", config->hold);
     }
 }
 

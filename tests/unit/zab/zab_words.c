@@ -111,6 +111,8 @@ static bool change_member(const char *key, uint64_t value, struct zab_config *co
         member->voter = value != 0;
     } else if (strcmp(name, ".empty_seat") == 0) {
         member->empty_seat = value != 0;
+    } else if (strcmp(name, ".joining") == 0) {
+        member->joining = value != 0;
     } else if (strcmp(name, ".admitted") == 0) {
         member->admitted_age_ms = value;
     } else {
@@ -139,6 +141,10 @@ static bool change_config(const char *key, const char *text, struct zab_config *
                                     .incarnation = DRIVE_INCARNATION + config->count + 1};
         }
         config->count = (uint32_t)value;
+    } else if (strcmp(key, "level") == 0) {
+        config->level = (uint16_t)value;
+    } else if (strcmp(key, "hold") == 0) {
+        config->hold = (uint16_t)value;
     } else if (strcmp(key, "cluster") == 0) {
         config->cluster[0] = (uint8_t)value;
     } else {

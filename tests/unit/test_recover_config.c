@@ -1,0 +1,205 @@
+/* A start finds the newest configuration of a directory, with the texts that it was written with.
+ */
+#include "server/process/persist.h"
+#include "server/process/recover.h"
+#include "tests/lib/store_kit.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+enum {
+    LEVEL = 1,
+    BLOCK_MAX = 1 << 20
+};
+
+struct start {
+    struct view *view;
+    struct replica_options options;
+    struct store_identity identity;
+};
+
+static struct zab_config three(zxid_t version)
+{
+    struct zab_config config = {.version = version, .history = 6, .count = 3, .level = LEVEL};
+    struct store_identity identity = skit_identity();
+
+    memcpy(config.cluster, identity.cluster, ZAB_CLUSTER_LEN);
+    for (uint32_t i = 0; i < 3; i++) {
+        config.members[i] = (struct zab_member){.id = i + 1, .voter = true, .incarnation = 10 + i};
+    }
+    config.removed_count = 1;
+    config.removed[0] = (struct zab_removed){.id = 9, .incarnation = 90, .zxid = 1};
+    return config;
+}
+
+/* Encoded, with a host for member 2 and a transaction. */
+static void put(const struct zab_config *config, const char *host, struct buf *out)
+{
+    struct zab_config_edit edit = {.id = 2, .texts = {.host = slice_str(host), .port = 1}};
+    struct zab_config_parts parts = {
+        .edits = &edit, .edit_count = 1, .txn = slice_str("not applied here")};
+
+    buf_init(out, STORE_GENESIS_MAX);
+    assert_int_equal(zab_config_write(config, &parts, out), ERR_OK);
+}
+
+/* The disk of a member. */
+static void member(struct skit *kit)
+{
+    struct zab_config config = three(0);
+    struct store_identity identity = skit_identity();
+    struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
+
+    skit_init(kit, KIT_SEGMENT);
+    assert_int_equal(skit_open(kit), ERR_OK);
+    persist_genesis(&identity, &config);
+    identity.bootstrapping = false;
+    assert_int_equal(skit_run(kit, &op), ERR_OK);
+    skit_close(kit, true);
+}
+
+/* Appends the configuration as a record that names that host. */
+static void append(struct skit *kit, const char *host, bool committed)
+{
+    assert_int_equal(skit_open(kit), ERR_OK);
+
+    zxid_t last = kit->report.log_last;
+    zxid_t zxid = last == 0 ? zxid_make(3, 1) : last + 1;
+    struct zab_config config = three(zxid);
+    struct buf bytes;
+
+    put(&config, host, &bytes);
+    struct logrec *rec =
+        logrec_new(LOGREC_CONFIG, zxid, last, kit->report.log_chain, buf_slice(&bytes));
+    struct store_op op = {.type = STORE_APPEND,
+                          .recs = &rec,
+                          .rec_count = 1,
+                          .committed = committed ? zxid : kit->report.committed};
+
+    assert_int_equal(skit_run(kit, &op), ERR_OK);
+    logrec_unref(rec);
+    buf_release(&bytes);
+    skit_close(kit, true);
+}
+
+static void start(struct skit *kit, struct start *start)
+{
+    *start = (struct start){.view = view_new()};
+    assert_int_equal(skit_open(kit), ERR_OK);
+    start->options.zab.id = skit_identity().member_id;
+    start->options.zab.incarnation = 1;
+    assert_int_equal(
+        recover(kit->store, &kit->report, start->view, &start->options, &start->identity), ERR_OK);
+    assert_false(start->options.zab.quarantined);
+}
+
+static void stop(struct skit *kit, struct start *start)
+{
+    recover_release(&start->options);
+    assert_null(start->options.zab.config_bytes);
+    view_free(start->view);
+    skit_close(kit, true);
+}
+
+static void assert_host(const struct blob *bytes, const char *host)
+{
+    struct zab_texts texts;
+
+    assert_true(zab_config_texts(blob_slice(bytes), 2, &texts));
+    assert_true(slice_eq(texts.host, slice_str(host)));
+}
+
+TEST(the_identity_has_no_texts, skit, member, skit_release)
+{
+    struct start run;
+
+    start(skit, &run);
+    assert_int_equal(run.options.zab.config.level, LEVEL);
+    assert_int_equal(run.options.zab.config.removed_count, 0);
+    assert_int_equal(run.options.zab.config.count, 3);
+    stop(skit, &run);
+}
+
+TEST(the_newest_committed_record_counts, skit, member, skit_release)
+{
+    struct start run;
+
+    append(skit, "first", true);
+    append(skit, "second", true);
+    start(skit, &run);
+    assert_int_equal(run.options.zab.config.version, zxid_make(3, 2));
+    assert_int_equal(run.options.zab.config.removed_count, 1);
+    assert_host(run.options.zab.config_bytes, "second");
+    assert_null(run.options.zab.pending_bytes);
+    stop(skit, &run);
+}
+
+TEST(a_pending_record_keeps_its_own_texts, skit, member, skit_release)
+{
+    struct start run;
+
+    append(skit, "committed", true);
+    append(skit, "pending", false);
+    start(skit, &run);
+    assert_true(run.options.zab.has_pending);
+    assert_host(run.options.zab.config_bytes, "committed");
+    assert_host(run.options.zab.pending_bytes, "pending");
+    stop(skit, &run);
+}
+
+/* A second change in the log proves that the first one is committed. */
+TEST(of_two_pending_records_the_first_counts, skit, member, skit_release)
+{
+    struct start run;
+
+    append(skit, "first", false);
+    append(skit, "second", false);
+    start(skit, &run);
+    assert_int_equal(run.options.zab.config.version, zxid_make(3, 1));
+    assert_host(run.options.zab.config_bytes, "first");
+    assert_host(run.options.zab.pending_bytes, "second");
+    stop(skit, &run);
+}
+
+static void write_blocks(struct store_snap_writer *writer, const struct state *state)
+{
+    struct state_cursor cursor;
+    struct buf block;
+
+    state_scan_init(&cursor);
+    buf_init(&block, BLOCK_MAX);
+    while (!cursor.done) {
+        buf_clear(&block);
+        state_scan(state, &cursor, 1, &block);
+        assert_int_equal(store_snap_block(writer, buf_slice(&block)), ERR_OK);
+    }
+    buf_release(&block);
+    state_scan_release(&cursor);
+}
+
+/* The record may be gone from the log when the snapshot is there. */
+TEST(a_snapshot_keeps_the_texts, skit, member, skit_release)
+{
+    struct zab_config config = three(zxid_make(3, 1));
+    struct store_snap_writer *writer = NULL;
+    struct start run;
+    struct buf bytes;
+    struct state *state = state_new(config.history);
+
+    append(skit, "record", true);
+    put(&config, "snapshot", &bytes);
+    state_skip(state, zxid_make(3, 1));
+    assert_int_equal(skit_open(skit), ERR_OK);
+    assert_int_equal(store_snap_begin(skit->store, zxid_make(3, 1), skit->report.log_chain,
+                                      buf_slice(&bytes), &writer),
+                     ERR_OK);
+    write_blocks(writer, state);
+    assert_int_equal(store_snap_finish(writer, zxid_make(3, 1), state_digest(state), 1), ERR_OK);
+    skit_close(skit, true);
+    start(skit, &run);
+    assert_int_equal(run.options.zab.committed, zxid_make(3, 1));
+    assert_host(run.options.zab.config_bytes, "snapshot");
+    stop(skit, &run);
+    state_free(state);
+    buf_release(&bytes);
+}
