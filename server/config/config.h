@@ -70,6 +70,8 @@ struct config_peers {
     uint64_t forward_peer_bytes_max; /* Bytes of one learner's writes that wait in the leader. */
     uint32_t handshakes_max;         /* Peer connections in their handshake; set by files_apply,
                                         not by a configuration key. 0: 256. */
+    uint32_t files_for; /* Peers for which descriptors are reserved; set by files_apply. 0: not
+                           known. */
 };
 
 struct config_storage {

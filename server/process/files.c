@@ -12,6 +12,8 @@ enum {
     CORE_FILES = 15 + RESOLVE_ADDRESSES_MAX + 8,
     /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
+    PEERS_MIN = 8,   /* The reserve is for at least this number of peers, */
+    PEERS_SPARE = 4, /* and for so many that join while the process runs. */
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
     AUDIT_FILES = 4, /* The file, its successor, the note, the wake-up. */
     /* Front ends: acceptor, watcher, WebSockets, libwebsockets, reading the memory size of this
@@ -38,26 +40,50 @@ static uint32_t share_of(uint64_t limit, uint32_t min, uint32_t max)
     return (uint32_t)max_u64(min, min_u64(limit / SHARE, max));
 }
 
-void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
-                struct files_plan *ret_plan)
+/* Plans the reserve for a process that may have `limit` descriptors. */
+static struct files_plan plan_reserve(const struct config *config, uint64_t limit,
+                                      uint32_t open_now)
 {
-    uint32_t peers = config->peers.server_count > 0 ? config->peers.server_count - 1 : 0;
+    uint32_t known = config->peers.server_count > 0 ? config->peers.server_count - 1 : 0;
     /* One more thread serves waiting clients. */
     uint32_t threads = config->clients.http_threads + 1;
     struct files_plan plan = {.limit = limit,
+                              .peers = max_u32(known, PEERS_MIN) + PEERS_SPARE,
                               .handshakes = share_of(limit, HANDSHAKES_MIN, HANDSHAKES_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
                               .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
     /* Connections beyond the limits: the acceptor may hold one for each seat. Three other places
      * may hold half as many each: the probe thread, its mailbox, and the probe port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
-    uint64_t left = 0;
 
     plan.reserve = open_now + CORE_FILES + STORAGE_FILES + AUDIT_FILES + FRONT_FILES +
-                   peers * PEER_FILES + threads * THREAD_FILES + PROBE_FILES + plan.handshakes +
-                   plan.lingers + seats;
-    left = limit > plan.reserve ? min_u64(limit - plan.reserve, UINT32_MAX) : 0;
+                   plan.peers * PEER_FILES + threads * THREAD_FILES + PROBE_FILES +
+                   plan.handshakes + plan.lingers + seats;
+    return plan;
+}
+
+/* Returns the lowest limit with which a replica starts. Some parts of the reserve grow with the
+ * limit, but more slowly, so the search ends. */
+static uint32_t lowest_limit(const struct config *config, uint32_t open_now)
+{
+    uint32_t limit = 0;
+    uint32_t needed = FILES_CLIENTS_MIN;
+
+    while (needed > limit) {
+        limit = needed;
+        needed = plan_reserve(config, limit, open_now).reserve + FILES_CLIENTS_MIN;
+    }
+    return limit;
+}
+
+void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
+                struct files_plan *ret_plan)
+{
+    struct files_plan plan = plan_reserve(config, limit, open_now);
+    uint64_t left = limit > plan.reserve ? min_u64(limit - plan.reserve, UINT32_MAX) : 0;
+
     plan.clients = left >= FILES_CLIENTS_MIN ? (uint32_t)left : 0;
+    plan.lowest = lowest_limit(config, open_now);
     *ret_plan = plan;
 }
 
@@ -68,6 +94,7 @@ void files_apply(const struct files_plan *plan, struct config *config)
     ASSERT(plan->clients >= FILES_CLIENTS_MIN && asked > 0);
     config->clients.client_files_max = plan->clients;
     config->peers.handshakes_max = plan->handshakes;
+    config->peers.files_for = plan->peers;
     config->clients.lingers_max = plan->lingers;
     config->clients.seats_max = plan->seats;
     if (asked > plan->clients) {
@@ -119,5 +146,5 @@ void files_explain(const struct files_plan *plan, char text[FILES_TEXT_MAX])
         text, FILES_TEXT_MAX,
         "the limit of %llu open files is too low, at least %u are needed: raise the limit (ulimit "
         "-Hn, LimitNOFILE= of systemd)",
-        (unsigned long long)plan->limit, plan->reserve + FILES_CLIENTS_MIN);
+        (unsigned long long)plan->limit, plan->lowest);
 }

@@ -18,10 +18,12 @@ enum {
 struct files_plan {
     uint64_t limit;      /* Descriptors that the process may have. */
     uint32_t reserve;    /* Descriptors that clients do not get. */
+    uint32_t peers;      /* Other replicas that the reserve is for. */
     uint32_t handshakes; /* Part of the reserve: peer connections in their handshake. */
     uint32_t seats;   /* Part of the reserve: connections that exceed a connection limit. They are
                          accepted because a health probe may be among them. */
     uint32_t lingers; /* Part of the reserve: refused clients until they hang up. */
+    uint32_t lowest;  /* The lowest limit with which a replica starts. */
     uint32_t clients; /* Connections and second descriptors together; 0: the limit is too low. */
 };
 

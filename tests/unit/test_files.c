@@ -74,6 +74,30 @@ TEST(too_low_a_limit_names_the_needed_one)
     assert_non_null(strstr(text, "at least "));
     files_plan(&config, strtoul(strstr(text, "at least ") + 9, NULL, 10), 4, &enough);
     assert_true(enough.clients >= FILES_CLIENTS_MIN);
+    assert_int_equal(enough.limit, plan.lowest);
+    files_plan(&config, plan.lowest - 1, 4, &enough);
+    assert_int_equal(enough.clients, 0);
+}
+
+/* Members come while the process runs. */
+TEST(descriptors_are_reserved_for_replicas_that_join)
+{
+    struct config config = usual();
+    struct files_plan few;
+    struct files_plan many;
+
+    files_plan(&config, 10000, 4, &few);
+    assert_int_equal(few.peers, 8 + 4);
+    config.peers.server_count = 9;
+    files_plan(&config, 10000, 4, &many);
+    assert_int_equal(many.reserve, few.reserve);
+    config.peers.server_count = 31;
+    files_plan(&config, 10000, 4, &many);
+    assert_int_equal(many.peers, 30 + 4);
+    assert_int_equal(many.reserve - few.reserve, 4 * (34 - 12));
+    assert_int_equal(many.clients + many.reserve, 10000);
+    files_apply(&many, &config);
+    assert_int_equal(config.peers.files_for, 34);
 }
 
 /* Each segment of the log once kept its file open, so a long log took all descriptors. */
