@@ -18,16 +18,23 @@ static uint64_t add(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns)
+void buckets_set(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns)
 {
     ASSERT(tokens > 0 && token_ns > 0);
-    mutex_init(&buckets->mutex);
-    buckets->seed = os_random_u64();
-    buckets->now_ns = 0;
+    mutex_lock(&buckets->mutex);
     buckets->token_ns = token_ns;
     buckets->depth_ns = multiply(tokens, token_ns);
     buckets->ceiling_ns = add(buckets->depth_ns, debt_ns);
+    mutex_unlock(&buckets->mutex);
+}
+
+void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns)
+{
+    mutex_init(&buckets->mutex);
+    buckets->seed = os_random_u64();
+    buckets->now_ns = 0;
     buckets->sets = mem_zalloc(BUCKETS_SETS, sizeof(buckets->sets[0]));
+    buckets_set(buckets, tokens, token_ns, debt_ns);
 }
 
 void buckets_release(struct buckets *buckets)

@@ -46,6 +46,11 @@ struct buckets {
 void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns);
 void buckets_release(struct buckets *buckets);
 
+/* Changes the numbers of buckets_init. A bucket that is not full is full at the same time as
+ * before.
+ */
+void buckets_set(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns);
+
 /* Returns the key of the name `text`; names of different kinds have different keys. */
 uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text);
 

@@ -391,6 +391,7 @@ static void publish(struct server *server)
     struct replica_status status;
 
     report_host(server);
+    core_refresh_links(server);
     core_look_at_seals(server);
     core_log_refusals(server);
     replica_status(server->core.replica, &status);
@@ -507,6 +508,7 @@ void core_open(struct server *server)
     watch_mailbox(server, &core->keys_watch, &server->peer_keys.dones, on_keys);
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
+    core_refresh_links(server);
 }
 
 void core_start(struct server *server)

@@ -23,18 +23,11 @@ const char *core_peer_duplicate(const struct config *config, const struct core_p
     return is_now ? peer->duplicate : NULL;
 }
 
-static struct core_peer *peer_of(struct server *server, uint32_t id)
-{
-    const struct config_server *entry = config_find_server(server->config, id);
-
-    return entry ? &server->core.links[entry - server->config->peers.servers] : NULL;
-}
-
 static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
                   const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
 {
     struct server *server = ctx;
-    struct core_peer *entry = peer_of(server, peer);
+    struct core_peer *entry = links_place(&server->core.links, peer);
     struct zab_event event = {
         .type = ZAB_EV_PEER_UP,
         .peer = peer,
@@ -42,10 +35,11 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     };
 
     memcpy(event.peer_up.cluster, cluster, ZAB_CLUSTER_LEN);
-    ASSERT(entry);
-    (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
-    entry->refused[0] = '\0';
-    entry->refusal_waits = false;
+    if (entry) {
+        (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
+        entry->refused[0] = '\0';
+        entry->refusal_waits = false;
+    }
     log_info("zab", "peer {peer}%u is connected", peer);
     core_step(server, &event);
 }
@@ -71,7 +65,8 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
 static void on_refused(void *ctx, uint32_t peer, const char *why)
 {
     struct server *server = ctx;
-    struct core_peer *entry = peer_of(server, peer);
+    struct core_peer *entry = links_find(&server->core.links, peer);
+
     if (!entry) {
         log_warn("zab", "a connection to the peer port is refused: {reason}%s", why);
         return;
@@ -112,7 +107,7 @@ static void on_listen(void *ctx, const char *why)
 static void on_duplicate(void *ctx, uint32_t id, const char *text)
 {
     struct server *server = ctx;
-    struct core_peer *entry = peer_of(server, id);
+    struct core_peer *entry = links_find(&server->core.links, id);
     uint64_t now_ms = os_now_ms();
     bool lasts = entry && core_peer_duplicate(server->config, entry, now_ms);
 

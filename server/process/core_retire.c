@@ -12,9 +12,9 @@ enum {
 };
 
 /* Notes how the connection is sealed, and since when its secret or CA is removed. */
-static void look(struct core *core, struct core_peer *peer, uint32_t id)
+static void look(struct core *core, struct core_peer *peer)
 {
-    tcp_seal(core->tcp, id, &peer->seal);
+    tcp_seal(core->tcp, peer->id, &peer->seal);
     if (!peer->seal.up || !peer->seal.removed) {
         peer->removed_ms = 0;
     } else if (peer->removed_ms == 0) {
@@ -26,12 +26,14 @@ static void look(struct core *core, struct core_peer *peer, uint32_t id)
 static bool look_at_all(struct server *server)
 {
     struct core *core = &server->core;
-    const struct config_peers *peers = &server->config->peers;
     bool any = false;
 
-    for (uint32_t i = 0; core->tcp && i < peers->server_count; i++) {
-        look(core, &core->links[i], peers->servers[i].id);
-        any |= core->links[i].removed_ms != 0;
+    if (!core->tcp) {
+        return false;
+    }
+    for_each_link (link, &core->links) {
+        look(core, link);
+        any |= link->removed_ms != 0;
     }
     return any && core->now_ms >= core->retire_ms;
 }
@@ -39,9 +41,9 @@ static bool look_at_all(struct server *server)
 void core_look_at_seals(struct server *server)
 {
     struct core *core = &server->core;
-    const struct config_peers *peers = &server->config->peers;
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
     struct retire_view view = {.config = server->config,
+                               .members = zab_config(replica_zab(core->replica)),
                                .now_ms = core->now_ms,
                                .wall_ms = (uint64_t)os_wall_ms(),
                                .heartbeats = heartbeats};
@@ -52,13 +54,14 @@ void core_look_at_seals(struct server *server)
     }
     view.heartbeat_count = replica_heartbeats(core->replica, heartbeats);
     zab_status(replica_zab(core->replica), &view.status);
-    for (uint32_t i = 0; i < peers->server_count && core->retire_id == 0; i++) {
-        uint64_t removed_ms = core->links[i].removed_ms;
-        uint32_t id = peers->servers[i].id;
-        enum retire retire = removed_ms != 0 ? retire_judge(&view, id, removed_ms) : RETIRE_NOT;
+    for_each_link (link, &core->links) {
+        enum retire retire =
+            link->removed_ms != 0 ? retire_judge(&view, link->id, link->removed_ms) : RETIRE_NOT;
 
-        core->retire_late = retire == RETIRE_NOW;
-        core->retire_id = retire != RETIRE_NOT ? id : 0;
+        if (core->retire_id == 0 && retire != RETIRE_NOT) {
+            core->retire_late = retire == RETIRE_NOW;
+            core->retire_id = link->id;
+        }
     }
 }
 

@@ -2,9 +2,15 @@
 #include "server/process/server_int.h"
 #include "server/process/watch_listing.h"
 
-static enum replica_role role_of(const struct gate *gate, const struct zab_status *status)
+/* Returns the role of this replica in what was published. The caller holds the lock, or is the core
+ * thread, which alone publishes. */
+static enum replica_role role_of(const struct gate *gate)
 {
-    return replica_role_of(status, config_self(gate->server->config)->voter);
+    const struct config *config = gate->server->config;
+    const struct publication *published = &gate->published;
+
+    return replica_role_of(&published->replica.zab,
+                           members_votes(config, &published->config, config->id));
 }
 
 void gate_init(struct gate *gate, struct server *server)
@@ -44,13 +50,14 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     if (core->tcp) {
         tcp_figures(core->tcp, &to->tcp);
     }
-    memcpy(to->links, core->links, sizeof to->links);
+    to->links = core->links;
     memcpy(to->not_listening, core->listen.why, sizeof to->not_listening);
     to->heartbeat_count = replica_heartbeats(core->replica, to->heartbeats);
     to->at_ms = core->now_ms;
     to->store = figures;
     mutex_unlock(&gate->mutex);
-    atomic_store(&gate->role, (uint32_t)role_of(gate, &status->zab));
+    gate_shares_divide(gate, members_count(gate->server->config, &to->config));
+    atomic_store(&gate->role, (uint32_t)role_of(gate));
     atomic_store(&gate->aside, status->aside.why);
     atomic_store(&gate->log_waits, status->aside.log_waits ? status->aside.why : NULL);
     atomic_store(&gate->readable, status->readable);
@@ -179,7 +186,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
 
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
-        .role = replica_role_name(role_of(gate, &replica->zab)),
+        .role = replica_role_name(role_of(gate)),
         .serving = replica->zab.serving && !replica->aside.why,
         .in_step = replica->zab.serving,
         .draining = replica->draining || atomic_load(&gate->ending),

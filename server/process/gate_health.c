@@ -29,8 +29,7 @@ size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 
 /* Writes why no leader is known. The usual reason is that peers refuse this replica, or that this
  * replica refuses them. */
-static void explain_no_leader(const struct config *config, const struct publication *published,
-                              char *text, size_t size)
+static void explain_no_leader(const struct publication *published, char *text, size_t size)
 {
     int len = snprintf(text, size, "no leader is known");
 
@@ -38,12 +37,10 @@ static void explain_no_leader(const struct config *config, const struct publicat
         len += snprintf(text + len, size - (size_t)len, "; other replicas cannot connect yet: %s",
                         published->not_listening);
     }
-    for (uint32_t i = 0; i < config->peers.server_count && len > 0 && (size_t)len < size; i++) {
-        const char *why = published->links[i].refused;
-
-        if (why[0] != '\0') {
-            len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
-                            config->peers.servers[i].id, why);
+    for_each_link (link, &published->links) {
+        if (link->refused[0] != '\0' && len > 0 && (size_t)len < size) {
+            len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s", link->id,
+                            link->refused);
         }
     }
 }
@@ -96,7 +93,7 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     gate_status(gate, &status);
     check_add(checks, &count, "member", voting,
               voting ? "this disk is a member of the cluster" : text);
-    explain_no_leader(gate->server->config, published, no_leader, sizeof no_leader);
+    explain_no_leader(published, no_leader, sizeof no_leader);
     check_add(checks, &count, "leader", status.leader != 0,
               status.leader != 0 ? "a leader is known" : no_leader);
     check_add(checks, &count, "in_step", status.in_step,

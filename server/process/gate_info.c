@@ -146,7 +146,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_bool(json, "inherit_acl", config->clients.inherit_acl);
     jsonw_kv_cstr(json, "environment", config->process.environment);
     jsonw_kv_cstr(json, "reason", reason_of(gate, copy));
-    write_duplicate(config, json, &copy->links[config_self(config) - config->peers.servers]);
+    write_duplicate(config, json, links_see(&copy->links, config->id));
     jsonw_kv_cstr(json, "version", ZABRA_VERSION);
     jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
     jsonw_object_end(json);
@@ -343,10 +343,35 @@ static void write_peer(const struct config *config, struct jsonw *json,
     write_url(json, link->advertise, https);
 }
 
+static void write_member(struct gate *gate, struct jsonw *json, const struct publication *copy,
+                         const struct member_row *row, bool https)
+{
+    const struct config *config = gate->server->config;
+    const struct zab_peer_status *peer = peer_of(copy, row->id);
+    const struct core_peer *link = links_see(&copy->links, row->id);
+
+    jsonw_object(json);
+    jsonw_kv_u64(json, "id", row->id);
+    jsonw_kv_cstr(json, "role", row->voter ? "voter" : "observer");
+    if (row->server) {
+        char address[CONFIG_HOST_MAX + 8];
+
+        (void)snprintf(address, sizeof address, "%s:%u", row->server->host, row->server->port);
+        jsonw_kv_cstr(json, "peer", address);
+    }
+    if (row->id == config->id) {
+        write_self(gate, json, copy, link, https);
+    } else if (peer) {
+        write_peer(config, json, copy, peer, link, https);
+    }
+    jsonw_object_end(json);
+}
+
 void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
     struct publication *copy = gate_published(gate);
+    struct members members;
 
     jsonw_object(json);
     write_cluster(json, &copy->config);
@@ -355,22 +380,9 @@ void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
     jsonw_kv_u64(json, "leader", copy->replica.zab.leader);
     jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);
     jsonw_kv_array(json, "members");
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        const struct config_server *server = &config->peers.servers[i];
-        const struct zab_peer_status *peer = peer_of(copy, server->id);
-        char address[CONFIG_HOST_MAX + 8];
-
-        (void)snprintf(address, sizeof address, "%s:%u", server->host, server->port);
-        jsonw_object(json);
-        jsonw_kv_u64(json, "id", server->id);
-        jsonw_kv_cstr(json, "role", server->voter ? "voter" : "observer");
-        jsonw_kv_cstr(json, "peer", address);
-        if (server->id == config->id) {
-            write_self(gate, json, copy, &copy->links[i], https);
-        } else if (peer) {
-            write_peer(config, json, copy, peer, &copy->links[i], https);
-        }
-        jsonw_object_end(json);
+    members_list(config, &copy->config, &members);
+    for (uint32_t i = 0; i < members.count; i++) {
+        write_member(gate, json, copy, &members.rows[i], https);
     }
     jsonw_array_end(json);
     jsonw_object_end(json);
@@ -389,12 +401,15 @@ void gate_write_servers(struct gate *gate, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
     struct publication *copy = gate_published(gate);
+    struct members members;
 
+    members_list(config, &copy->config, &members);
     jsonw_array(json);
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        const char *address = copy->links[i].advertise;
+    for (uint32_t i = 0; i < members.count; i++) {
+        uint32_t id = members.rows[i].id;
+        const char *address = links_see(&copy->links, id)->advertise;
 
-        if (config->peers.servers[i].id != config->id && address[0] != '\0') {
+        if (id != config->id && address[0] != '\0') {
             jsonw_cstr(json, address);
         }
     }
@@ -414,11 +429,16 @@ void gate_append_clients(struct gate *gate, struct buf *out)
 {
     const struct config *config = gate->server->config;
 
+    struct members members;
+
     append_client(out, config->clients.advertise_client);
     MUTEX_HOLD(&gate->mutex);
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        if (config->peers.servers[i].id != config->id) {
-            append_client(out, gate->published.links[i].advertise);
+    members_list(config, &gate->published.config, &members);
+    for (uint32_t i = 0; i < members.count; i++) {
+        uint32_t id = members.rows[i].id;
+
+        if (id != config->id) {
+            append_client(out, links_see(&gate->published.links, id)->advertise);
         }
     }
 }

@@ -181,15 +181,12 @@ static void write_replica(const struct publication *published, struct buf *out)
 }
 
 /* Writes how many connections are sealed, and how. */
-static void write_seals(const struct config *config, const struct publication *published,
-                        struct buf *out)
+static void write_seals(const struct publication *published, struct buf *out)
 {
     uint64_t counts[KEYS_SEAL_CERTIFICATE + 1] = {0};
 
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        const struct tcp_seal *seal = &published->links[i].seal;
-
-        counts[seal->kind] += seal->up ? 1 : 0;
+    for_each_link (link, &published->links) {
+        counts[link->seal.kind] += link->seal.up ? 1 : 0;
     }
     metric_head(out, "zabra_peer_connections", "gauge",
                 "Connections with peers, by what seals them.");
@@ -229,11 +226,11 @@ static void write_peers(const struct config *config, const struct publication *p
     uint64_t now_ms = os_now_ms();
     uint64_t ids = 0;
 
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        ids += core_peer_duplicate(config, &published->links[i], now_ms) ? 1 : 0;
+    for_each_link (link, &published->links) {
+        ids += core_peer_duplicate(config, link, now_ms) ? 1 : 0;
     }
     gauge(out, "zabra_peers_connected", "Peers connected.", tcp->connected);
-    write_seals(config, published, out);
+    write_seals(published, out);
     counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp->bytes_in);
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp->bytes_out);
     gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp->queued);

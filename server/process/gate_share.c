@@ -23,23 +23,53 @@ enum {
     KIND_ADDRESS = 2
 };
 
-/* Initializes buckets with this replica's part of a share: half of the part may be used at once,
- * the other half comes back within rememberFor. */
-static void init_buckets(struct buckets *buckets, const struct config *config, uint32_t share)
+/* Returns this replica's part of a share: half of the part may be used at once, the other half
+ * comes back within rememberFor. */
+static uint64_t part_of(uint32_t share, uint32_t members)
 {
-    uint64_t tokens = max_u64(share / config->peers.server_count / BURST_PART, 1);
-    uint64_t for_ns = (uint64_t)config->tree.remember_ms * NS_PER_MS;
+    return max_u64(share / members / BURST_PART, 1);
+}
 
-    buckets_init(buckets, tokens, for_ns / tokens, 0);
+static uint64_t token_ns_of(const struct config *config, uint64_t tokens)
+{
+    return max_u64((uint64_t)config->tree.remember_ms * NS_PER_MS / tokens, 1);
+}
+
+static void init_buckets(struct buckets *buckets, const struct config *config, uint64_t tokens)
+{
+    buckets_init(buckets, tokens, token_ns_of(config, tokens), 0);
+}
+
+static void divide(struct buckets *buckets, const struct config *config, uint64_t tokens)
+{
+    buckets_set(buckets, tokens, token_ns_of(config, tokens), 0);
 }
 
 void gate_shares_init(struct gate *gate)
 {
     const struct config *config = gate->server->config;
+    uint32_t members = config->peers.server_count;
 
-    ASSERT(config->peers.server_count > 0);
-    init_buckets(&gate->remembered_client, config, config->tree.remembered_client_max);
-    init_buckets(&gate->remembered_address, config, config->tree.remembered_network_max);
+    ASSERT(members > 0);
+    gate->share_members = members;
+    init_buckets(&gate->remembered_client, config,
+                 part_of(config->tree.remembered_client_max, members));
+    init_buckets(&gate->remembered_address, config,
+                 part_of(config->tree.remembered_network_max, members));
+}
+
+void gate_shares_divide(struct gate *gate, uint32_t members)
+{
+    const struct config *config = gate->server->config;
+
+    ASSERT(members > 0);
+    if (members == gate->share_members) {
+        return;
+    }
+    gate->share_members = members;
+    divide(&gate->remembered_client, config, part_of(config->tree.remembered_client_max, members));
+    divide(&gate->remembered_address, config,
+           part_of(config->tree.remembered_network_max, members));
 }
 
 void gate_shares_release(struct gate *gate)

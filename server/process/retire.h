@@ -4,9 +4,9 @@
  * The close of a connection with the leader costs this replica a moment in which it serves nothing,
  * and makes the outcome of requests in flight unknown. So a follower closes it when it has no
  * request in flight and the others are a quorum without it. That no two followers do so at once is
- * left to the clock: each has its own part of the time. If clocks are wrong, two do, and a leader
- * is elected again: nothing is lost. A connection that has found no such moment is closed after a
- * minute.
+ * left to the clock: each member of the committed configuration has its own part of the time. If
+ * clocks are wrong, two do, and a leader is elected again: nothing is lost. A connection that has
+ * found no such moment is closed after a minute.
  *
  * Pure. Any thread.
  */
@@ -26,8 +26,9 @@ enum {
 /* What this replica knows. */
 struct retire_view {
     const struct config *config;
-    uint64_t now_ms;  /* Monotonic. */
-    uint64_t wall_ms; /* Since 1970. */
+    const struct zab_config *members; /* The committed configuration. */
+    uint64_t now_ms;                  /* Monotonic. */
+    uint64_t wall_ms;                 /* Since 1970. */
     struct zab_status status;
     const struct heartbeat *heartbeats; /* The last of each replica. */
     size_t heartbeat_count;

@@ -20,6 +20,8 @@
 #include "server/process/buckets.h"
 #include "server/process/gate.h"
 #include "server/process/guard.h"
+#include "server/process/links.h"
+#include "server/process/members.h"
 #include "server/process/persist.h"
 #include "server/process/reload.h"
 #include "server/process/server.h"
@@ -40,7 +42,6 @@ enum {
     WORKER_JOBS_MAX = 1024,
     SPACE_RETRY_MS = 500,
     FILES_RETRY_MS = 50,
-    PEER_REFUSED_MAX = 200,
     LIVE_TURN_MS = 5000, /* A core thread without a turn for this long is not alive. */
 };
 
@@ -146,19 +147,6 @@ void peer_keys_take(struct server *server);
 
 /* ---- Core thread. ---- */
 
-/* The connection with a peer: what the peer has reported, or why there is no connection. */
-struct core_peer {
-    char advertise[CONFIG_HOST_MAX];
-    char refused[PEER_REFUSED_MAX];   /* Why the peer's handshakes fail; "": they do not. */
-    bool refusal_waits;               /* `refused` is still to be logged. */
-    uint64_t refusal_logged_ms;       /* Time of the last log line; 0: none. */
-    char duplicate[PEER_REFUSED_MAX]; /* Last report that a second process claims its id. */
-    uint64_t duplicate_ms;            /* Time of that report. */
-    uint64_t duplicate_logged_ms;     /* Time of the last log line; 0: none. */
-    struct tcp_seal seal;             /* How the connection is sealed, at the last publication. */
-    uint64_t removed_ms; /* When its secret was first seen to be removed; 0: it is not. */
-};
-
 /* Returns the text about another process that claims the id now; NULL: there is none. */
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
                                 uint64_t now_ms);
@@ -175,7 +163,7 @@ struct publication {
     struct replica_status replica;
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
-    struct core_peer links[ZAB_MEMBERS_MAX];      /* Indexed as in the configuration file. */
+    struct links links;
     char not_listening[PEER_REFUSED_MAX];         /* Why peers cannot connect yet; "": they can. */
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX]; /* The last status report of each replica. */
     size_t heartbeat_count;
@@ -207,9 +195,10 @@ struct core {
     zxid_t audited;    /* Applied zxid as last reported to the audit log. */
     uint64_t published_ms;
     bool publish_now;
-    struct zab_status logged;                /* Status at the last log line about the role. */
-    bool clock_wrong;                        /* The clock was wrong at the last log line. */
-    struct core_peer links[ZAB_MEMBERS_MAX]; /* Indexed as in the configuration file. */
+    struct zab_status logged; /* Status at the last log line about the role. */
+    bool clock_wrong;         /* The clock was wrong at the last log line. */
+    struct links links;
+    uint32_t files_peers; /* The greatest number of peers so far (check_files). */
     struct core_listen listen;
     uint64_t retire_ms; /* No connection of a removed secret or CA is closed before this. */
     uint32_t retire_id; /* Peer whose connection is to be closed; 0: none. */
@@ -243,6 +232,7 @@ struct gate {
     struct metric_counter throttled;
     struct metric_counter touches_lost;
     struct metric_counter share_refused;
+    uint32_t share_members;            /* Replicas that share what is remembered; core thread. */
     struct buckets remembered_client;  /* Tokens for remembered results, by client. */
     struct buckets remembered_address; /* Tokens for remembered results, by address. */
     struct guard guard;
@@ -329,6 +319,11 @@ void core_look_at_seals(struct server *server);
 void core_log_refusals(struct server *server);
 
 void core_retire_peer(struct server *server);
+
+/* Core thread: gives each peer of the protocol an entry in the table of connections, and drops the
+ * others. Called at the start and before each publication. */
+void core_refresh_links(struct server *server);
+
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 
@@ -354,6 +349,9 @@ struct share_ticket {
 
 void gate_shares_init(struct gate *gate);
 void gate_shares_release(struct gate *gate);
+
+/* Core thread: divides the shares among `members` replicas, from now on. */
+void gate_shares_divide(struct gate *gate, uint32_t members);
 
 /* True when the result of this write with a key may be remembered; else sets an error as the
  * request's result. */

@@ -94,13 +94,25 @@ void heartbeats_heard(struct replica *replica, uint32_t peer, struct slice bytes
     times_compare(replica);
 }
 
+/* Whether this replica is a member with a seat, perhaps an empty one: in the committed
+ * configuration; while there is none, in the configuration file. */
+static bool has_seat(const struct replica *replica)
+{
+    uint32_t id = replica->options.zab.id;
+    const struct zab_config *committed = zab_config(replica->zab);
+    const struct zab_member *member = zab_config_find(committed, id);
+    const struct zab_seed *seed = replica_seed(&replica->options.zab, id);
+
+    return committed->count > 0 ? member && (member->voter || member->empty_seat)
+                                : seed && seed->voter;
+}
+
 static void note_self(struct replica *replica)
 {
     const struct zab_status *status = &replica->status;
     /* The own entry was made before the first heartbeat arrived, and is never removed. */
     struct heartbeat *self = heartbeat_of(replica, replica->options.zab.id);
-    const struct zab_seed *seed = replica_seed(&replica->options.zab, replica->options.zab.id);
-    enum replica_role role = replica_role_of(status, seed && seed->voter);
+    enum replica_role role = replica_role_of(status, has_seat(replica));
     uint64_t now_ms = replica->now_ms;
     /* The last contact with a leader with a quorum, or the start. */
     uint64_t heard_ms = max_u64(status->heard_ms, replica->options.zab.now_ms);

@@ -44,6 +44,21 @@ TEST(a_bucket_is_emptied_and_fills_again, open_table, close_table)
     empty(key, now_ns + TOKENS * TOKEN_NS);
 }
 
+/* Twice as many tokens, which come back twice as fast: what was used stays used. */
+TEST(the_number_of_tokens_changes, open_table, close_table)
+{
+    uint64_t used = buckets_key(&buckets, 1, slice_str("a"));
+    uint64_t fresh = buckets_key(&buckets, 1, slice_str("b"));
+
+    empty(used, 1);
+    buckets_set(&buckets, (uint64_t)2 * TOKENS, TOKEN_NS / 2, DEBT_NS);
+    assert_int_equal(buckets_wait(&buckets, used, 1, 1), TOKEN_NS / 2);
+    assert_int_equal(buckets_wait(&buckets, used, 2, 1), TOKEN_NS);
+    empty(fresh, 1);
+    empty(fresh, 1);
+    assert_true(buckets_wait(&buckets, fresh, 1, 1) > 0);
+}
+
 TEST(names_and_kinds_are_kept_apart, open_table, close_table)
 {
     uint64_t key = buckets_key(&buckets, 1, slice_str("a"));

@@ -114,16 +114,22 @@ TEST(the_gate_returns_the_servers_window, fixture, setup, teardown)
     assert_int_equal(end.zxid, 7);
 }
 
+static void advertise(struct publication *published, uint32_t id, const char *address)
+{
+    struct core_peer *link = links_place(&published->links, id);
+
+    assert_non_null(link);
+    (void)snprintf(link->advertise, sizeof link->advertise, "%s", address);
+}
+
 /* Unknown addresses and this replica's own are left out. */
 TEST(clients_are_redirected, fixture, setup, teardown)
 {
     struct publication *published = &fixture->server.gate.published;
 
     assert_string_equal(said(fixture, gate_write_servers), "[]");
-    (void)snprintf(published->links[0].advertise, sizeof published->links[0].advertise,
-                   "one.test:9998");
-    (void)snprintf(published->links[2].advertise, sizeof published->links[2].advertise,
-                   "three.test:1");
+    advertise(published, 3, "three.test:1");
+    advertise(published, 1, "one.test:9998");
     assert_string_equal(said(fixture, gate_write_servers), "[\"one.test:9998\",\"three.test:1\"]");
     assert_non_null(strstr(said(fixture, write_ensemble), "\"client\":\"http://two.test:9998\""));
     assert_non_null(
@@ -135,6 +141,60 @@ TEST(clients_are_redirected, fixture, setup, teardown)
     gate_append_clients(&fixture->server.gate, &all);
     assert_string_equal(buf_cstr(&all), "two.test:9998 one.test:9998 three.test:1 ");
     buf_release(&all);
+}
+
+/* The members are in the committed configuration; the file gives their addresses only. */
+TEST(the_members_are_those_of_the_committed_configuration, fixture, setup, teardown)
+{
+    struct publication *published = &fixture->server.gate.published;
+    const struct zab_member members[] = {
+        {.id = 1}, {.id = 2, .voter = true}, {.id = 9, .empty_seat = true}};
+
+    memcpy(published->config.members, members, sizeof members);
+    published->config.count = 3;
+    published->peers[0].id = 9;
+    published->peer_count = 1;
+    advertise(published, 3, "three.test:1");
+    advertise(published, 9, "nine.test:1");
+    (void)snprintf(links_find(&published->links, 9)->refused, PEER_REFUSED_MAX, "a wrong secret");
+    const char *text = said(fixture, write_ensemble);
+
+    assert_non_null(strstr(text, "\"id\":1,\"role\":\"observer\",\"peer\":\"localhost:1\"}"));
+    assert_non_null(strstr(text, "\"id\":2,\"role\":\"voter\",\"peer\":\"localhost:2\","));
+    assert_null(strstr(text, "\"id\":3"));
+    assert_non_null(strstr(text, "\"id\":9,\"role\":\"voter\",\"state\":"));
+    assert_non_null(strstr(text, "\"refused\":\"a wrong secret\""));
+    assert_string_equal(said(fixture, gate_write_servers), "[\"nine.test:1\"]");
+
+    struct buf all;
+
+    buf_init(&all, 1000);
+    gate_append_clients(&fixture->server.gate, &all);
+    assert_string_equal(buf_cstr(&all), "two.test:9998 nine.test:1 ");
+    buf_release(&all);
+}
+
+static const char *role(struct fixture *fixture)
+{
+    struct gate_status status;
+
+    gate_status(&fixture->server.gate, &status);
+    return status.role;
+}
+
+TEST(the_role_is_that_of_the_committed_configuration, fixture, setup, teardown)
+{
+    struct publication *published = &fixture->server.gate.published;
+
+    published->replica.zab.state = ZAB_OBSERVING;
+    assert_string_equal(role(fixture), "follower"); /* The file says that it votes. */
+    published->config.count = 1;
+    published->config.members[0] = (struct zab_member){.id = 2};
+    assert_string_equal(role(fixture), "observer");
+    published->config.members[0].voter = true;
+    assert_string_equal(role(fixture), "follower");
+    published->config.members[0].id = 3;
+    assert_string_equal(role(fixture), "observer");
 }
 
 TEST(every_limit_is_listed, fixture, setup, teardown)

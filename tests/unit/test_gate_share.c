@@ -144,6 +144,17 @@ TEST(half_of_the_remembered_results_is_shared_among_clients, fixture, setup, tea
     assert_int_equal(enter(fixture, POOL), 0);
 }
 
+/* Six members: each replica hands out half as much as before. */
+TEST(the_shares_follow_the_number_of_members, fixture, setup, teardown)
+{
+    remember(fixture, POOL / 2);
+    gate_shares_divide(&fixture->server.gate, 6);
+    assert_int_equal(enter(fixture, POOL), CLIENT_TOKENS / 2);
+    gate_shares_divide(&fixture->server.gate, 1);
+    come_from(fixture, "10.0.0.8", NULL, "");
+    assert_int_equal(enter(fixture, POOL), 3 * CLIENT_TOKENS);
+}
+
 TEST(made_up_identities_bring_no_tokens, fixture, setup, teardown)
 {
     uint32_t entered = 0;

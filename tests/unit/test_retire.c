@@ -14,6 +14,7 @@ enum {
 
 struct scene {
     struct config config;
+    struct zab_config members;
     struct heartbeat heartbeats[SLOTS];
     struct retire_view view;
 };
@@ -23,15 +24,15 @@ static void set_up(struct scene *scene)
     memset(scene, 0, sizeof(*scene));
     scene->config.id = 2;
     scene->config.zab.tick_ms = TICK_MS;
-    scene->config.peers.server_count = SLOTS;
+    scene->members.count = SLOTS;
     for (uint32_t i = 0; i < SLOTS; i++) {
-        scene->config.peers.servers[i].id = i + 1;
-        scene->config.peers.servers[i].voter = true;
+        scene->members.members[i] = (struct zab_member){.id = i + 1, .voter = true};
         scene->heartbeats[i] = (struct heartbeat){
             .id = i + 1, .at_ms = NOW_MS, .epoch = 7, .flags = HEARTBEAT_SERVING};
     }
     scene->view =
         (struct retire_view){.config = &scene->config,
+                             .members = &scene->members,
                              .now_ms = NOW_MS,
                              .wall_ms = (uint64_t)SLOTS * RETIRE_SLOT_MS * 100 + MIDDLE_MS,
                              .status = {.state = ZAB_FOLLOWING, .leader = 1, .epoch = 7},
@@ -91,8 +92,34 @@ TEST(a_replica_that_is_needed_keeps_the_leader, scene, set_up, tear_down)
     assert_int_equal(judge(scene, 1), RETIRE_NOT);
     scene->heartbeats[2].at_ms = NOW_MS - 4 * TICK_MS + 1;
     assert_int_equal(judge(scene, 1), RETIRE_IDLE);
-    scene->config.peers.servers[2].voter = false; /* Two voters need both. */
+    scene->members.members[2].voter = false; /* Two voters need both. */
     assert_int_equal(judge(scene, 1), RETIRE_NOT);
+}
+
+/* Parts are counted over the members of the committed configuration. */
+TEST(the_parts_follow_the_configuration, scene, set_up, tear_down)
+{
+    scene->members.count = 2;
+    scene->members.members[0].id = 2;
+    scene->members.members[1].id = 9;
+    scene->view.wall_ms = (uint64_t)2 * RETIRE_SLOT_MS * 100 + MIDDLE_MS;
+    assert_int_equal(judge(scene, 3), RETIRE_NOT);
+    scene->view.wall_ms += RETIRE_SLOT_MS;
+    assert_int_equal(judge(scene, 3), RETIRE_IDLE);
+    assert_int_equal(judge(scene, 1), RETIRE_NOT); /* Replica 9 does not report. */
+}
+
+/* It has no part of the time, until a minute has passed. */
+TEST(a_replica_that_is_no_member_closes_late, scene, set_up, tear_down)
+{
+    scene->members.members[1].id = 9;
+    for (uint64_t ms = 0; ms < (uint64_t)SLOTS * RETIRE_SLOT_MS; ms += 100) {
+        scene->view.wall_ms += 100;
+        assert_int_equal(judge(scene, 1), RETIRE_NOT);
+    }
+    scene->members.count = 0;
+    assert_int_equal(judge(scene, 1), RETIRE_NOT);
+    assert_int_equal(retire_judge(&scene->view, 1, NOW_MS - RETIRE_ALWAYS_MS), RETIRE_NOW);
 }
 
 /* Also a leader, also outside of its part of the time, with requests in flight. */

@@ -1,0 +1,50 @@
+#include "server/process/members.h"
+
+#include "base/check.h"
+
+static bool has_seat(const struct zab_member *member)
+{
+    return member->voter || member->empty_seat;
+}
+
+void members_list(const struct config *config, const struct zab_config *committed,
+                  struct members *ret_members)
+{
+    ret_members->count = 0;
+    for_each_member (member, committed) {
+        ret_members->rows[ret_members->count++] =
+            (struct member_row){.id = member->id,
+                                .voter = has_seat(member),
+                                .server = config_find_server(config, member->id)};
+    }
+    for (uint32_t i = 0; committed->count == 0 && i < config->peers.server_count; i++) {
+        const struct config_server *server = &config->peers.servers[i];
+
+        ret_members->rows[ret_members->count++] =
+            (struct member_row){.id = server->id, .voter = server->voter, .server = server};
+    }
+    ASSERT(ret_members->count == members_count(config, committed));
+}
+
+const struct member_row *members_find(const struct members *members, uint32_t id)
+{
+    for (uint32_t i = 0; i < members->count; i++) {
+        if (members->rows[i].id == id) {
+            return &members->rows[i];
+        }
+    }
+    return NULL;
+}
+
+bool members_votes(const struct config *config, const struct zab_config *committed, uint32_t id)
+{
+    const struct zab_member *member = zab_config_find(committed, id);
+    const struct config_server *server = config_find_server(config, id);
+
+    return committed->count > 0 ? member && has_seat(member) : server && server->voter;
+}
+
+uint32_t members_count(const struct config *config, const struct zab_config *committed)
+{
+    return committed->count > 0 ? committed->count : config->peers.server_count;
+}
