@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static void then(struct kit_node *node, enum kit_event event)
+{
+    if (node->then) {
+        node->then(node, event);
+    }
+}
+
 static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
                   const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
 {
@@ -21,6 +28,7 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     node->hello.bootstrapping = bootstrapping;
     memcpy(node->hello.cluster, cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(node->hello.advertise, sizeof(node->hello.advertise), "%s", advertise);
+    then(node, KIT_UP);
 }
 
 static void on_down(void *ctx, uint32_t peer, const char *why)
@@ -30,6 +38,7 @@ static void on_down(void *ctx, uint32_t peer, const char *why)
     (void)peer;
     node->downs++;
     (void)snprintf(node->why, sizeof(node->why), "%s", why);
+    then(node, KIT_DOWN);
 }
 
 static void on_refused(void *ctx, uint32_t peer, const char *why)
@@ -39,6 +48,7 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
     (void)peer;
     node->refusals++;
     (void)snprintf(node->why, sizeof(node->why), "%s", why);
+    then(node, KIT_REFUSED);
 }
 
 static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
@@ -60,6 +70,7 @@ static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
         tcp_disconnect(node->tcp, peer);
         tcp_flush(node->tcp);
     }
+    then(node, KIT_MESSAGE);
 }
 
 struct kit_node kit_nodes[3];
@@ -144,6 +155,26 @@ void kit_stop(uint32_t id)
     tcp_close(kit_nodes[id].tcp);
     kit_nodes[id].tcp = NULL;
     loop_release(&kit_nodes[id].loop);
+}
+
+void kit_set_two_addresses(uint32_t id, const char *host, uint16_t port, const char *next_host,
+                           uint16_t next_port)
+{
+    struct tcp_peer peer = {.id = 3 - id, .port = port, .next_port = next_port};
+
+    (void)snprintf(peer.host, sizeof(peer.host), "%s", host);
+    (void)snprintf(peer.next_host, sizeof(peer.next_host), "%s", next_host);
+    tcp_set_peers(kit_nodes[id].tcp, &peer, 1);
+}
+
+void kit_set_peer(uint32_t id, const char *host, uint16_t port)
+{
+    kit_set_two_addresses(id, host, port, "", 0);
+}
+
+void kit_set_no_peer(uint32_t id)
+{
+    tcp_set_peers(kit_nodes[id].tcp, NULL, 0);
 }
 
 /* One turn of a replica's core thread. */

@@ -18,6 +18,13 @@ enum {
     KIT_RELAY_BYTES = 65536
 };
 
+enum kit_event {
+    KIT_UP,
+    KIT_DOWN,
+    KIT_REFUSED,
+    KIT_MESSAGE
+};
+
 struct kit_node {
     struct loop loop;
     struct tcp *tcp;
@@ -32,6 +39,7 @@ struct kit_node {
     uint64_t next_round;    /* Messages must arrive in order. */
     uint32_t echo;          /* Each message of this peer is answered; 0: no peer. */
     uint32_t disconnect_on; /* Ends the connection within the callback of this message. */
+    void (*then)(struct kit_node *node, enum kit_event event); /* Ends each callback, if set. */
 };
 
 struct kit_setup {
@@ -82,6 +90,12 @@ void kit_start(const struct kit_setup *setup, uint32_t id);
 void kit_stop(uint32_t id);
 void kit_connect_both(const struct kit_setup *setup); /* Starts both. */
 void kit_stop_both(void);
+
+/* Changes the list of replica `id`: the other one at this address, at two addresses, or none. */
+void kit_set_peer(uint32_t id, const char *host, uint16_t port);
+void kit_set_two_addresses(uint32_t id, const char *host, uint16_t port, const char *next_host,
+                           uint16_t next_port);
+void kit_set_no_peer(uint32_t id);
 
 /* One turn of one core thread; of everything. */
 void kit_turn(uint32_t id, int timeout_ms);

@@ -43,6 +43,7 @@ struct process {
     uint32_t reports[IDS]; /* Reports of two processes with that id. */
     char why[256];
     char duplicate[256];
+    void (*on_report)(struct process *process); /* Called for each of these reports, if set. */
 };
 
 static struct process processes[PROCESSES];
@@ -89,6 +90,9 @@ static inline void on_duplicate(void *ctx, uint32_t id, const char *text)
 
     process->reports[id]++;
     (void)snprintf(process->duplicate, sizeof(process->duplicate), "%s", text);
+    if (process->on_report) {
+        process->on_report(process);
+    }
 }
 
 static inline void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)

@@ -142,6 +142,88 @@ TEST(a_host_of_several_replicas_names_none_of_them, certs, open_kit, close_kit)
     expect_refused(certs, 2, "it must include zabra://ENSEMBLE/1");
 }
 
+/* ---- Changes of the list. ---- */
+
+/* Starts both; replica 1 has this list. */
+static void start_with_list(struct certs *certs, const struct tcp_peer *peers, uint32_t count)
+{
+    kit_start(&certs->setup, 1);
+    kit_start(&certs->setup, 2);
+    tcp_set_peers(kit_nodes[1].tcp, peers, count);
+}
+
+static void expect_refused_by_1(struct certs *certs, const char *why)
+{
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].refusals > 0);
+    if (!strstr(kit_nodes[1].why, why)) {
+        fail_msg("\"%s\" is not about \"%s\"", kit_nodes[1].why, why);
+    }
+    assert_int_equal(kit_nodes[1].ups, 0);
+}
+
+TEST(while_the_address_changes_both_hosts_name_the_replica, certs, open_kit, close_kit)
+{
+    struct tcp_peer peer = {.id = 2, .host = "zk2.example", .port = 1};
+
+    give(certs, 1, "127.0.0.1", NULL);
+    give(certs, 2, "zk2b.example", NULL);
+    start_with_list(certs, &peer, 1);
+    expect_refused_by_1(certs, "(DNS:zk2b.example) do not include zk2.example of server.2");
+    peer.next_port = 1;
+    (void)snprintf(peer.next_host, sizeof(peer.next_host), "zk9.example");
+    tcp_set_peers(kit_nodes[1].tcp, &peer, 1);
+    kit_nodes[1].refusals = 0;
+    expect_refused_by_1(certs, "do not include zk2.example or zk9.example of server.2");
+    (void)snprintf(peer.next_host, sizeof(peer.next_host), "ZK2b.example");
+    tcp_set_peers(kit_nodes[1].tcp, &peer, 1);
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].ups == 1);
+    kit_stop_both();
+}
+
+TEST(the_list_of_now_says_which_hosts_are_shared, certs, open_kit, close_kit)
+{
+    struct tcp_peer peers[] = {{.id = 2, .host = "zk2.example", .port = 1},
+                               {.id = 3, .host = "zk3.example", .port = 1},
+                               {.id = 1, .host = "zk1.example", .port = 1}};
+    const char *const shared = "because several replicas have its host";
+
+    give(certs, 1, "127.0.0.1", NULL);
+    give(certs, 2, "zk2.example", NULL);
+    peers[1].next_port = 1;
+    (void)snprintf(peers[1].next_host, sizeof(peers[1].next_host), "ZK2.example");
+    start_with_list(certs, peers, 2); /* Replica 3 moves to the host of replica 2. */
+    expect_refused_by_1(certs, shared);
+    kit_stop_both();
+
+    (void)snprintf(peers[2].host, sizeof(peers[2].host), "zk2.example");
+    start_with_list(certs, peers, 3);          /* Replica 1 says that it has that host as well. */
+    tcp_set_peers(kit_nodes[1].tcp, peers, 1); /* Says nothing about itself. */
+    expect_refused_by_1(certs, shared);
+    (void)snprintf(peers[2].host, sizeof(peers[2].host), "zk1.example");
+    peers[1].next_port = 0;
+    peers[1].next_host[0] = '\0';
+    tcp_set_peers(kit_nodes[1].tcp, peers, 3);
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].ups == 1);
+    kit_stop_both();
+}
+
+TEST(without_a_known_host_only_the_uri_names_the_replica, certs, open_kit, close_kit)
+{
+    struct tcp_peer peer = {.id = 2};
+
+    give(certs, 1, "127.0.0.1", NULL);
+    give(certs, 2, "127.0.0.1", NULL);
+    start_with_list(certs, &peer, 1);
+    expect_refused_by_1(certs, "it must include zabra://ENSEMBLE/2, because its host is unknown");
+    kit_stop_both();
+    give(certs, 2, NULL, "zabra://kit/2");
+    start_with_list(certs, &peer, 1);
+    KIT_RUN_UNTIL(&certs->setup, kit_nodes[1].ups == 1);
+    kit_stop_both();
+}
+
+/* ---- Authorities. ---- */
+
 TEST(another_authority_is_refused, certs, open_kit, close_kit)
 {
     struct cert_kit other;

@@ -16,6 +16,7 @@ enum {
     CHAIN_MAX = 8, /* Certificates between that of the replica and the CA. */
     CAS_MAX = 64,
     NAMES_BYTES_MAX = 96, /* Bytes of the names in a certificate that a text shows. */
+    HOSTS_MAX = 136,      /* Bytes of the two hosts that a text shows. */
 };
 
 /* One of the three files, while it is read. */
@@ -317,8 +318,27 @@ static bool names_host(X509 *certificate, const char *host)
 {
     const unsigned flags = X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
 
-    return host && (X509_check_host(certificate, host, 0, flags, NULL) == 1 ||
-                    X509_check_ip_asc(certificate, host, 0) == 1);
+    return X509_check_host(certificate, host, 0, flags, NULL) == 1 ||
+           X509_check_ip_asc(certificate, host, 0) == 1;
+}
+
+/* Whether the certificate names one of the hosts. `shown` gets the hosts for people: "zk1",
+ * "zk1 or zk4"; "": there are none. */
+static bool names_a_host(X509 *certificate, const char *const hosts[2], char shown[HOSTS_MAX])
+{
+    bool names = false;
+
+    shown[0] = '\0';
+    for (size_t i = 0; i < 2; i++) {
+        size_t len = strlen(shown);
+
+        if (hosts[i] && hosts[i][0]) {
+            names |= names_host(certificate, hosts[i]);
+            (void)snprintf(shown + len, HOSTS_MAX - len, "%s%.64s", len > 0 ? " or " : "",
+                           hosts[i]);
+        }
+    }
+    return names;
 }
 
 bool certificate_fits(X509 *certificate, const struct certificate_claim *claim, char *why,
@@ -328,20 +348,25 @@ bool certificate_fits(X509 *certificate, const struct certificate_claim *claim, 
 
     buf_init(&names, NAMES_BYTES_MAX);
 
-    bool fits = look_at_names(certificate, claim, &names) || names_host(certificate, claim->host);
+    char hosts[HOSTS_MAX];
+    bool fits = look_at_names(certificate, claim, &names);
+
+    fits |= names_a_host(certificate, claim->hosts, hosts);
+
     const char *shown = names.len > 0 ? buf_cstr(&names) : "none";
 
-    if (!fits && claim->host) {
+    if (!fits && hosts[0]) {
         (void)snprintf(why, why_size,
                        "its certificate is not one of replica %" PRIu32
-                       ": the names in it (%s) do not include %.64s of server.%" PRIu32,
-                       claim->id, shown, claim->host, claim->id);
+                       ": the names in it (%s) do not include %s of server.%" PRIu32,
+                       claim->id, shown, hosts, claim->id);
     } else if (!fits) {
-        (void)snprintf(why, why_size,
-                       "its certificate is not one of replica %" PRIu32
-                       ": it must include zabra://ENSEMBLE/%" PRIu32
-                       ", because several replicas have its host; the names in it: %s",
-                       claim->id, claim->id, shown);
+        (void)snprintf(
+            why, why_size,
+            "its certificate is not one of replica %" PRIu32
+            ": it must include zabra://ENSEMBLE/%" PRIu32 ", because %s; the names in it: %s",
+            claim->id, claim->id,
+            claim->hosts[0] ? "its host is unknown" : "several replicas have its host", shown);
     }
     ERR_clear_error();
     buf_release(&names);

@@ -60,11 +60,12 @@ static bool lives_elsewhere(const struct tcp *tcp, const struct link *link)
 
 static void refuse(struct tcp *tcp, struct link *link, const char *one, struct conn *conn)
 {
+    uint32_t id = link->peer.id;
     char other[TCP_ADDRESS_MAX];
     char text[TCP_WHY_MAX];
 
     claim_describe(conn, other);
-    claim_tell(tcp, link->peer.id, one, other, text);
+    claim_text(id, one, other, text);
     tcp->duplicates++;
     if (conn->dialed) {
         struct control control = {.type = CONTROL_REFUSED};
@@ -76,6 +77,7 @@ static void refuse(struct tcp *tcp, struct link *link, const char *one, struct c
         shake_hello(conn, text);
     }
     tcp_drop(conn, text);
+    report_duplicate(tcp, id, text);
 }
 
 static void let_in(struct conn *conn)

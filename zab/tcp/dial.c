@@ -2,7 +2,7 @@
 
 static bool dials(const struct tcp *tcp, const struct link *link)
 {
-    return tcp->options.id > link->peer.id;
+    return tcp->options.id > link->peer.id && link->peer.host[0];
 }
 
 static void connect_next(struct link *link, struct tcp *tcp)
@@ -19,20 +19,43 @@ static void connect_next(struct link *link, struct tcp *tcp)
     link->dialing = tcp_start(tcp, link, fd);
 }
 
+static const char *host_of(const struct link *link)
+{
+    return link->second ? link->peer.next_host : link->peer.host;
+}
+
+static uint16_t port_of(const struct link *link)
+{
+    return link->second ? link->peer.next_port : link->peer.port;
+}
+
+/* Looks up the address of the peer; while it has two, the other one. */
+static void look_up(struct link *link, struct tcp *tcp)
+{
+    link->second = !link->second && link->peer.next_host[0] != '\0';
+    link->answer_used = 0;
+    if (resolve_numeric(host_of(link), port_of(link), &link->answer)) {
+        connect_next(link, tcp);
+        return;
+    }
+    if (tcp->lookups >= TCP_LOOKUPS_MAX) { /* The resolver hangs, and names keep changing. */
+        link_again(link, tcp, false);
+        return;
+    }
+    dial_open_resolver(tcp);
+    link->resolving = true;
+    tcp->lookups++;
+    resolver_ask(tcp->resolver, link->peer.id, host_of(link), port_of(link));
+}
+
 static void dial(struct link *link, struct tcp *tcp)
 {
     ASSERT(!link->up && !link->dialing && !link->resolving);
 
     if (link->answer_used < link->answer.count) {
         connect_next(link, tcp);
-        return;
-    }
-    link->answer_used = 0;
-    if (resolve_numeric(link->peer.host, link->peer.port, &link->answer)) {
-        connect_next(link, tcp);
     } else {
-        link->resolving = true;
-        resolver_ask(tcp->resolver, link->peer.id, link->peer.host, link->peer.port);
+        look_up(link, tcp);
     }
 }
 
@@ -51,15 +74,16 @@ uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
     return link->dialing || link->resolving ? UINT64_MAX : link->retry_at_ms;
 }
 
+/* Takes the addresses of a peer. Those of a replica or a name that has left the list since are
+ * dropped. */
 static void take_answer(struct tcp *tcp, const struct resolve_job *job)
 {
     struct link *link = tcp_link(tcp, job->id);
 
-    if (job->id == tcp->options.id) {
-        listen_answer(tcp, &job->answer);
+    if (!link || !link->resolving || job->port != port_of(link) ||
+        strcmp(job->host, host_of(link)) != 0) {
         return;
     }
-    ASSERT(link && link->resolving);
     link->resolving = false;
     link->answer = job->answer;
     link->answer_used = 0;
@@ -78,27 +102,20 @@ static void on_resolver_ready(struct loop_watch *watch, uint32_t ready)
     (void)ready;
     resolver_answers(tcp->resolver, &jobs);
     list_take_each (struct resolve_job, job, node, &jobs) {
-        take_answer(tcp, job);
+        if (job->id == tcp->options.id) {
+            listen_answer(tcp, &job->answer);
+        } else {
+            ASSERT(tcp->lookups > 0);
+            tcp->lookups--;
+            take_answer(tcp, job);
+        }
         mem_free(job);
     }
 }
 
-static bool needs_resolver(const struct tcp *tcp)
-{
-    struct resolve_answer answer;
-    bool needs = tcp->listen_wanted;
-
-    for_each_link (link, tcp) {
-        needs |= dials(tcp, link) && !resolve_numeric(link->peer.host, link->peer.port, &answer);
-    }
-    return needs;
-}
-
 void dial_open_resolver(struct tcp *tcp)
 {
-    ASSERT(!tcp->resolver);
-
-    if (!needs_resolver(tcp)) {
+    if (tcp->resolver) {
         return;
     }
     tcp->resolver = resolver_open();

@@ -38,11 +38,11 @@ struct keys {
 enum err certificate_use(struct keys *keys, const struct keys_options *options,
                          char error[KEYS_ERROR_MAX]);
 
-/* Whether the certificate names the replica: by its host, or by the URI zabra://ENSEMBLE/ID, where
- * ENSEMBLE is one of the two names given. Else `why` gets a sentence. */
+/* Whether the certificate names the replica: by one of its hosts, or by the URI
+ * zabra://ENSEMBLE/ID, where ENSEMBLE is one of the two names given. Else `why` gets a sentence. */
 struct certificate_claim {
     uint32_t id;
-    const char *host;         /* As in server.N; NULL: several replicas have this host. */
+    const char *hosts[2];     /* As in server.N; NULL: several replicas have this one; "": none. */
     const char *ensembles[2]; /* "" or NULL: none. */
 };
 

@@ -19,7 +19,9 @@ bool tcp_knows_caller(const struct tcp *tcp, const struct caller *caller)
     bool knows = false;
 
     for_each_link (link, tcp) {
-        knows |= link->is_known && caller_eq(&link->caller, caller);
+        for (size_t i = 0; i < 2; i++) {
+            knows |= link->callers[i].is_known && caller_eq(&link->callers[i].caller, caller);
+        }
     }
     return knows;
 }
@@ -53,8 +55,8 @@ void link_again(struct link *link, struct tcp *tcp, bool at_once)
         link->retry_at_ms = now_ms;
         return;
     }
-    if (link->answer_used < link->answer.count) {
-        link->retry_at_ms = now_ms; /* The name has another address. */
+    if (link->answer_used < link->answer.count || (link->peer.next_host[0] && !link->second)) {
+        link->retry_at_ms = now_ms; /* The name, or the peer, has another address. */
         return;
     }
     link->retry_at_ms = now_ms + jitter(tcp, link->backoff_ms);
@@ -72,6 +74,7 @@ static void forget(struct tcp *tcp, struct link *link)
     link->asks = 0;
     link->yields = false;
     link->overdue = false;
+    link->told_count = 0;
     memset(link->seen, 0, sizeof(link->seen));
     memset(link->questions, 0, sizeof(link->questions));
     tcp->seen_changed = true;
@@ -85,7 +88,7 @@ void tcp_bury(struct conn *conn)
 
     struct tcp *tcp = conn->tcp;
 
-    if (conn->state != CONN_UP) {
+    if (conn->state != CONN_UP && conn->state != CONN_LEAVING) {
         ASSERT(tcp->shaking_count > 0);
         tcp->shaking_count--;
     }
@@ -139,6 +142,72 @@ void tcp_doom_all(struct tcp *tcp, const char *why)
     }
 }
 
+/* ---- Removed replicas. ---- */
+
+/* Forgets what the other links know by the index of this one: a replica that gets the index next
+ * has nothing to do with it. */
+static void forget_index(struct tcp *tcp, uint32_t index)
+{
+    for_each_link (link, tcp) {
+        link->seen[index] = 0;
+        link->questions[index] = (struct question){.asked_ms = 0};
+        link->asks &= ~(UINT64_C(1) << index);
+    }
+    tcp->seen_changed = true;
+}
+
+void link_remove(struct tcp *tcp, struct link *link)
+{
+    uint32_t index = link_index(tcp, link);
+    struct conn *up = link->up;
+
+    ASSERT(((tcp->used >> index) & 1) == 1);
+    list_for_each_entry_safe (struct conn, conn, tmp, node, &tcp->shaking) {
+        if (conn->peer == link->peer.id) {
+            tcp_bury(conn); /* Dialed, a claim, or a caller. */
+        }
+    }
+    if (up) {
+        up->state = CONN_LEAVING;
+        list_push_back(&tcp->leaving, &up->node);
+        loop_modify(tcp->loop, &up->watch, 0);
+    }
+    tcp->used &= ~(UINT64_C(1) << index);
+    memset(link, 0, sizeof(*link));
+    forget_index(tcp, index);
+}
+
+/* Returns a connection of a removed replica, of `peer` only (0: of any), or NULL. */
+static struct conn *find_leaving(struct tcp *tcp, uint32_t peer)
+{
+    list_for_each_entry (struct conn, conn, node, &tcp->leaving) {
+        if (peer == 0 || conn->peer == peer) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+bool tcp_end_leaving(struct tcp *tcp, uint32_t peer)
+{
+    bool any = false;
+
+    ASSERT(tcp->depth > 0);
+    for (struct conn *conn = find_leaving(tcp, peer); conn; conn = find_leaving(tcp, peer)) {
+        const char *why = conn->doomed ? conn->doomed : "the peer is no longer a member";
+
+        if (!conn->doomed && conn_has_output(conn)) {
+            (void)conn_write(conn); /* Perhaps the message that tells the peer of its removal. */
+        }
+        tcp_bury(conn);
+        tcp->handler.on_down(tcp->handler.ctx, conn->peer, why);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- Refusals. ---- */
+
 bool tcp_refuse(struct conn *conn, const char *format, ...)
 {
     ASSERT(conn->state == CONN_SEALING || conn->state == CONN_GREETING ||
@@ -168,13 +237,33 @@ void tcp_compare_keys(struct conn *conn)
                         : !keys_have(keys, keys_secret(conn->keys, conn->secret));
 }
 
+/* Ends the peer's earlier connection, also one from before the peer was removed and added again, so
+ * that the owner gets its on_down first. That callback may end this connection. */
+static void end_before(struct conn *conn)
+{
+    struct tcp *tcp = conn->tcp;
+    const struct link *link = tcp_link(tcp, conn->peer);
+
+    if (link->up) {
+        tcp_drop(link->up, "replaced by a newer connection");
+    }
+    (void)tcp_end_leaving(tcp, conn->peer);
+}
+
 void tcp_established(struct conn *conn)
 {
     struct tcp *tcp = conn->tcp;
+
+    ASSERT(conn->state == CONN_HELLO && tcp_link(tcp, conn->peer));
+    end_before(conn);
+    if (conn->state == CONN_CLOSED || conn->doomed) {
+        return;
+    }
+
     struct link *link = tcp_link(tcp, conn->peer);
 
     ASSERT(tcp->shaking_count > 0);
-    ASSERT(link && conn->state == CONN_HELLO);
+    ASSERT(link && !link->up);
     list_remove(&conn->node);
     tcp->shaking_count--;
     conn->state = CONN_UP;
@@ -182,13 +271,9 @@ void tcp_established(struct conn *conn)
     if (link->dialing == conn) {
         link->dialing = NULL;
     }
-    if (link->up) {
-        tcp_drop(link->up, "replaced by a newer connection");
-    }
     link->up = conn;
     if (!conn->dialed) {
-        link->is_known = true;
-        link->caller = conn->caller;
+        link->callers[0] = (struct link_caller){.is_known = true, .caller = conn->caller};
     }
     if (conn->keys != tcp->options.keys) { /* They were replaced during the handshake. */
         tcp_compare_keys(conn);

@@ -129,7 +129,8 @@ void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *co
     if (control->id == tcp->options.id) {
         answer(from, control->id, control->start, control->start == tcp->options.start, "");
         if (control->start == tcp->options.start && control->text[0]) {
-            claim_tell(tcp, control->id, "this one", control->text, text);
+            claim_text(control->id, "this one", control->text, text);
+            report_duplicate(tcp, control->id, text);
         }
         return;
     }

@@ -82,7 +82,7 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
         take_connected(conn);
     } else if (conn->state == CONN_CLAIM) {
         tcp_drop(conn, "the peer closed the connection"); /* A claim waits for no other event. */
-    } else {
+    } else if (conn->state != CONN_LEAVING) {             /* The next flush ends that one. */
         enum err err = (ready & LOOP_WRITE) ? conn_write(conn) : ERR_OK;
 
         if (err) {
@@ -101,7 +101,7 @@ struct conn *tcp_start(struct tcp *tcp, const struct link *link, int take_fd)
     bool dialed = link != NULL;
 
     /* Besides the unproven callers each peer has one connection at most: dialed, or a claim. */
-    ASSERT(tcp->shaking_count <= tcp->options.shaking_max + tcp->options.peer_count);
+    ASSERT(tcp->shaking_count <= tcp->options.shaking_max + ZAB_MEMBERS_MAX);
     ASSERT(!link || (!link->up && !link->dialing));
 
     struct conn *conn = conn_new(tcp, take_fd, dialed);

@@ -43,10 +43,13 @@ void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
     make_printable(text);
 }
 
-void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
-                char text[TCP_WHY_MAX])
+void claim_text(uint32_t id, const char *one, const char *other, char text[TCP_WHY_MAX])
 {
     (void)snprintf(text, TCP_WHY_MAX, "two processes claim id %u: %s and %s", id, one, other);
+}
+
+void report_duplicate(const struct tcp *tcp, uint32_t id, const char *text)
+{
     if (tcp->handler.on_duplicate) {
         tcp->handler.on_duplicate(tcp->handler.ctx, id, text);
     }

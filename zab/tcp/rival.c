@@ -66,6 +66,8 @@ static void look(struct tcp *tcp, struct link *link, uint64_t now_ms)
 void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control)
 {
     memset(from->seen, 0, sizeof(from->seen));
+    memcpy(from->told, control->seen, sizeof(from->told));
+    from->told_count = control->seen_count;
     for (uint32_t i = 0; i < control->seen_count; i++) {
         const struct link *link = tcp_link(tcp, control->seen[i].id);
 
@@ -83,6 +85,7 @@ void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *con
 static bool settle_rivals(struct tcp *tcp, struct link *link)
 {
     struct control control = {.type = CONTROL_REFUSED};
+    struct conn *conn = link->up;
     char address[TCP_ADDRESS_MAX];
     char text[TCP_WHY_MAX];
 
@@ -90,13 +93,16 @@ static bool settle_rivals(struct tcp *tcp, struct link *link)
     if (!link_is_up(link) || link->elsewhere >= link->up->identity.start) {
         return false;
     }
-    claim_describe(link->up, address);
-    claim_tell(tcp, link->peer.id, link->elsewhere_address, address, text);
+    claim_describe(conn, address);
+    claim_text(link->peer.id, link->elsewhere_address, address, text);
     tcp->duplicates++;
     (void)snprintf(control.text, sizeof(control.text), "%s", text);
-    flow_control(link->up, &control);
-    (void)conn_write(link->up);
-    tcp_drop(link->up, text);
+    flow_control(conn, &control);
+    (void)conn_write(conn);
+    report_duplicate(tcp, conn->peer, text);
+    if (conn->state == CONN_UP) { /* The callback has not ended the connection. */
+        tcp_drop(conn, text);
+    }
     return true;
 }
 

@@ -490,15 +490,15 @@ void seal_channel(struct seal *seal, uint8_t out[CRYPTO_SHA256_LEN])
                                       strlen(exporter_label), NULL, 0, 0) == 1);
 }
 
-bool seal_is_of(struct seal *seal, uint32_t id, const char *host, const char *const ensembles[2],
-                char why[SEAL_WHY_MAX])
+bool seal_is_of(struct seal *seal, uint32_t id, const char *const hosts[2],
+                const char *const ensembles[2], char why[SEAL_WHY_MAX])
 {
     if (seal_kind(seal) != KEYS_SEAL_CERTIFICATE) {
         return true;
     }
 
     struct certificate_claim claim = {
-        .id = id, .host = host, .ensembles = {ensembles[0], ensembles[1]}};
+        .id = id, .hosts = {hosts[0], hosts[1]}, .ensembles = {ensembles[0], ensembles[1]}};
     X509 *certificate = SSL_get1_peer_certificate(seal->ssl);
 
     if (!certificate) {

@@ -71,10 +71,10 @@ uint32_t seal_caller(const struct seal *seal);
 void seal_channel(struct seal *seal, uint8_t out[CRYPTO_SHA256_LEN]);
 
 /* Whether the peer's certificate names this replica; true on connections without certificates. Else
- * `why` says it. `host`: NULL if several replicas have it, so that it names none of them.
- * `ensembles`: names of the ensemble in URIs, "" for none. */
-bool seal_is_of(struct seal *seal, uint32_t id, const char *host, const char *const ensembles[2],
-                char why[SEAL_WHY_MAX]);
+ * `why` says it. `hosts`: of this replica, "" for none; NULL: several replicas have this one, so
+ * that it names none of them. `ensembles`: names of the ensemble in URIs, "" for none. */
+bool seal_is_of(struct seal *seal, uint32_t id, const char *const hosts[2],
+                const char *const ensembles[2], char why[SEAL_WHY_MAX]);
 
 /* Whether `keys` accept the certificate that the peer has proven: its CA is among theirs. That it
  * has expired meanwhile does not count. True on connections without certificates. */

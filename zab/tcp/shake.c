@@ -162,8 +162,7 @@ static bool check_seal(struct conn *conn)
     for (size_t i = 0; i < ZAB_CLUSTER_LEN; i++) {
         (void)snprintf(cluster + 2 * i, 3, "%02x", tcp->options.cluster[i]);
     }
-    return seal_is_of(conn->seal, conn->peer, link->shares_host ? NULL : link->peer.host, ensembles,
-                      why) ||
+    return seal_is_of(conn->seal, conn->peer, link->hosts, ensembles, why) ||
            tcp_refuse(conn, "%s", why);
 }
 

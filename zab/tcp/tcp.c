@@ -4,7 +4,6 @@
 #include "zab/tcp/tcp_int.h"
 
 #include <stdio.h>
-#include <strings.h>
 
 enum {
     START_RANDOM_BITS = 20 /* Random bits at the end of a start number, after the time. */
@@ -22,30 +21,6 @@ static uint64_t make_start(void)
     return (uint64_t)os_wall_ms() << START_RANDOM_BITS | random | 1;
 }
 
-/* The address of a peer whose host is an address. */
-static bool numeric_caller(const struct tcp_peer *peer, struct caller *ret_caller)
-{
-    struct resolve_answer answer;
-
-    if (!resolve_numeric(peer->host, peer->port, &answer)) {
-        return false;
-    }
-    *ret_caller = caller_of(&answer.addresses[0].addr);
-    return true;
-}
-
-/* Whether another replica of the server list has the host of this peer. */
-static bool shares_host(const struct tcp_options *options, uint32_t peer)
-{
-    const char *host = options->peers[peer].host;
-    bool shares = options->host && !strcasecmp(options->host, host);
-
-    for (uint32_t i = 0; i < options->peer_count; i++) {
-        shares |= i != peer && !strcasecmp(options->peers[i].host, host);
-    }
-    return shares;
-}
-
 static void copy_options(struct tcp *tcp, const struct tcp_options *options)
 {
     ASSERT(options->id <= ZAB_ID_MAX);
@@ -61,15 +36,8 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
     (void)snprintf(tcp->advertise, sizeof(tcp->advertise), "%s", advertise);
     (void)snprintf(tcp->listen_host, sizeof(tcp->listen_host), "%s",
                    options->listen_port ? options->listen_host : "");
-    tcp->links = mem_zalloc(options->peer_count, sizeof(*tcp->links));
-    for (uint32_t i = 0; i < options->peer_count; i++) {
-        ASSERT(options->peers[i].id != options->id);
-        tcp->links[i].peer = options->peers[i];
-        tcp->links[i].shares_host = shares_host(options, i);
-        tcp->links[i].is_known = numeric_caller(&tcp->links[i].peer, &tcp->links[i].caller);
-        tcp->links[i].backoff_ms = options->retry_min_ms;
-    }
     tcp->options.peers = NULL;
+    tcp->options.peer_count = 0;
     tcp->options.host = NULL;
     if (tcp->options.start == 0) {
         tcp->options.start = make_start();
@@ -89,9 +57,11 @@ enum err tcp_open(struct loop *loop, const struct tcp_options *options,
     tcp->loop = loop;
     tcp->handler = *handler;
     list_init(&tcp->shaking);
+    list_init(&tcp->leaving);
     list_init(&tcp->graveyard);
     rng_init(&tcp->rng, os_random_u64());
     copy_options(tcp, options);
+    peers_open(tcp, options);
 
     enum err err = options->listen_port ? listen_open(tcp) : ERR_OK;
 
@@ -99,7 +69,9 @@ enum err tcp_open(struct loop *loop, const struct tcp_options *options,
         tcp_close(tcp);
         return err;
     }
-    dial_open_resolver(tcp);
+    if (tcp->listen_wanted) {
+        dial_open_resolver(tcp);
+    }
     *ret_tcp = tcp;
     return ERR_OK;
 }
@@ -120,6 +92,9 @@ void tcp_close(struct tcp *tcp)
     }
     while (!list_empty(&tcp->shaking)) {
         tcp_bury(list_first(&tcp->shaking, struct conn, node));
+    }
+    while (!list_empty(&tcp->leaving)) {
+        tcp_bury(list_first(&tcp->leaving, struct conn, node));
     }
     tcp_reap(tcp);
     keys_release(tcp->options.keys);
@@ -199,7 +174,8 @@ void tcp_flush(struct tcp *tcp)
 
     tcp->depth++;
     while (again) {
-        again = flush_shaking(tcp);
+        again = tcp_end_leaving(tcp, 0);
+        again |= flush_shaking(tcp);
         again |= claim_settle(tcp);
         for_each_link (link, tcp) {
             struct conn *conn = link->up;

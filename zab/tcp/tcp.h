@@ -16,10 +16,16 @@
 
 struct tcp;
 
+/* A replica of the server list. */
 struct tcp_peer {
     uint32_t id;
-    char host[256]; /* Name or address; resolved again at each attempt. */
+    char host[256]; /* Name or address; resolved again at each attempt. "": unknown; the replica is
+                       not dialed. */
     uint16_t port;
+    /* The second address while the address changes; "": none. Both are dialed in turn, and a
+     * certificate may name either host. */
+    char next_host[256];
+    uint16_t next_port;
 };
 
 struct tcp_options {
@@ -28,7 +34,7 @@ struct tcp_options {
     const char *listen_host; /* Name or address; a name may get its address later. */
     uint16_t listen_port;
     const struct tcp_peer *peers; /* The other replicas. */
-    uint32_t peer_count;
+    uint32_t peer_count;          /* At most ZAB_MEMBERS_MAX. */
     struct keys *keys; /* Secrets and certificate; the transport takes its own reference. Without a
                           secret: loopback or certificates only; the caller has checked. */
     enum keys_mode tls;
@@ -53,9 +59,10 @@ struct tcp_options {
     const char *advertise; /* Address for clients, sent to the peers; "" for none. */
 };
 
-/* Callbacks run in loop dispatch, tcp_flush and tcp_tick, never in tcp_send, tcp_disconnect or
- * tcp_set_identity: if one of these three ends a connection, the next tcp_flush reports the end. A
- * callback may call these three and tcp_flush, but not tcp_close. Each on_up has one on_down. */
+/* Callbacks run in loop dispatch, tcp_flush and tcp_tick, never in tcp_send, tcp_disconnect,
+ * tcp_set_identity or tcp_set_peers: if one of these four ends a connection, the next tcp_flush
+ * reports the end. A callback may call these four and tcp_flush, but not tcp_close. Each on_up has
+ * one on_down, also if the peer has been removed meanwhile. */
 struct tcp_handler {
     void (*on_up)(void *ctx, uint32_t peer, uint64_t incarnation,
                   const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping,
@@ -87,6 +94,14 @@ void tcp_close(struct tcp *tcp); /* Runs no callbacks. Accepts NULL. */
  * closed, so that their peers learn the identity when they reconnect. */
 void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], uint64_t history,
                       bool bootstrapping);
+
+/* Replaces the list of the other replicas, at most ZAB_MEMBERS_MAX. An entry with the id of this
+ * replica has only one use: no certificate of another replica may name its hosts; without such an
+ * entry the hosts known before count. A new replica is dialed by the next tcp_tick, or may call at
+ * once. A removed replica gets what is queued for it, as far as its socket takes it; then its
+ * connection ends. If an address has changed, a connection that is up stays, and an attempt to
+ * connect begins again. Entries that have not changed are left alone. */
+void tcp_set_peers(struct tcp *tcp, const struct tcp_peer *peers, uint32_t count);
 
 /* Queues a message, which is written by the next tcp_flush at the latest. A message to a peer that
  * is not connected is lost. */

@@ -1,17 +1,20 @@
 /*
  * tcp_int.h - what the files of the transport share.
  *
- * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. claim.c:
- * which of two processes with one id counts. shake.c: from a new socket to a proven peer. flow.c:
- * frames that come in. rival.c: other replicas are connected with another process of an id.
- * probe.c: questions whether a process lives. links.c: the other replicas, and the ends of
- * connections. report.c: events for the owner. conn.c: frames out, and the bytes of one connection.
- * seal.c: TLS between a connection and its socket. keys.c, certificate.c: what TLS and the HELLO
- * prove. callers.c: how many handshakes a caller gets. A file calls only files that are named after
- * it in this list.
+ * tcp.c: the object. peers.c: changes of the list of replicas. dial.c, listen.c: new sockets.
+ * ready.c: what a ready socket does. claim.c: which of two processes with one id counts. shake.c:
+ * from a new socket to a proven peer. flow.c: frames that come in. rival.c: other replicas are
+ * connected with another process of an id. probe.c: questions whether a process lives. links.c: the
+ * other replicas, and the ends of connections. report.c: events for the owner. conn.c: frames out,
+ * and the bytes of one connection. seal.c: TLS between a connection and its socket. keys.c,
+ * certificate.c: what TLS and the HELLO prove. callers.c: how many handshakes a caller gets. A file
+ * calls only files that are named after it in this list.
  *
  * A connection is never freed where an error is found: it is marked `doomed` or closed, and is
- * reaped when no callback runs, so that a caller further up the stack may still use it.
+ * reaped when no callback runs, so that a caller further up the stack may still use it. A link may
+ * be removed by each callback: after one, its memory is that of an unused slot or of another
+ * replica. So a callback is the last thing that a function does with a link, or the function looks
+ * the link up again.
  */
 #ifndef ZAB_TCP_TCP_INT_H
 #define ZAB_TCP_TCP_INT_H
@@ -38,6 +41,7 @@ enum {
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
     TCP_PAUSE_MS = 100,    /* Pause of accept after the descriptors ran out. */
     TCP_PAUSE_SHARE = 8,   /* Questions for a claim are sent after `probe_ms` divided by this. */
+    TCP_LOOKUPS_MAX = 256, /* Names that wait for the resolver; those of removed replicas too. */
 };
 
 enum conn_state {
@@ -48,12 +52,13 @@ enum conn_state {
     CONN_HELLO,    /* Waiting for the peer's HELLO. */
     CONN_CLAIM,    /* Proven, but another process of the peer's id may live: see claim.c. */
     CONN_UP,
-    CONN_CLOSED, /* Waiting to be reaped. */
+    CONN_LEAVING, /* Was up; its peer has been removed from the list. The next flush ends it. */
+    CONN_CLOSED,  /* Waiting to be reaped. */
 };
 
 struct conn {
     struct tcp *tcp;
-    struct list node; /* In tcp->shaking or tcp->graveyard; in no list while up. */
+    struct list node; /* In tcp->shaking, leaving or graveyard; in no list while up. */
     struct loop_watch watch;
     enum conn_state state;
     bool dialed;           /* This replica dialed. */
@@ -92,15 +97,23 @@ struct question {
     bool is_open;      /* No answer yet. */
 };
 
+/* An address from which a peer calls. */
+struct link_caller {
+    bool is_known;
+    struct caller caller;
+};
+
 /* One of the other replicas, connected or not. */
 struct link {
     struct tcp_peer peer;
-    bool shares_host; /* Another replica has the same host in the server list. */
-    bool is_known;    /* `caller` is set: the address from which the peer calls, as far as known. */
-    struct caller caller;
+    /* Hosts of the peer, for its certificate. NULL: another replica has the same one. "": none. */
+    const char *hosts[2];
+    /* From where the peer calls: its last connection, else its host, then its next host. */
+    struct link_caller callers[2];
     struct conn *up;
     struct conn *dialing;         /* Connecting or shaking hands. */
     bool resolving;               /* A job is with the resolver. */
+    bool second;                  /* `answer` is, or will be, that of the peer's next host. */
     uint64_t retry_at_ms;         /* No attempt to dial before this. */
     uint32_t backoff_ms;          /* Next delay, before jitter. */
     struct resolve_answer answer; /* Addresses of the peer. */
@@ -127,6 +140,9 @@ struct link {
     /* Start number of the process of each id with which this peer is connected, by index of
      * tcp->links; 0: none. */
     uint64_t seen[ZAB_MEMBERS_MAX];
+    /* The last SEEN of this peer, for replicas that are added after it. */
+    struct control_seen told[ZAB_MEMBERS_MAX];
+    uint32_t told_count;
     /* Last question to this peer about each id, by index of tcp->links. */
     struct question questions[ZAB_MEMBERS_MAX];
 };
@@ -138,7 +154,10 @@ struct tcp {
     char ensemble[TCP_ENSEMBLE_MAX];
     uint8_t *sealed; /* Room for bytes that were read from a sealed connection. */
     struct tcp_handler handler;
+    /* ZAB_MEMBERS_MAX slots. While a replica is in the list it keeps its slot. */
     struct link *links;
+    uint64_t used;                       /* Which slots are links: bits by index. */
+    char own_hosts[2][RESOLVE_HOST_MAX]; /* Of this replica in the server list; "": none. */
     struct loop_watch listeners[TCP_LISTENERS_MAX];
     uint32_t listener_count;
     char listen_host[RESOLVE_HOST_MAX];
@@ -149,11 +168,13 @@ struct tcp {
     /* No peer is dialed before this. UINT64_MAX: this replica's name resolves to another machine,
      * and no peer is dialed until an address of the name has been bound. */
     uint64_t dial_from_ms;
-    struct resolver *resolver; /* NULL when all hosts are numeric. */
+    struct resolver *resolver; /* NULL until a name is to be looked up. */
     struct loop_watch resolver_watch;
+    uint32_t lookups;       /* Names that are with the resolver. */
     struct callers callers; /* Which of the unproven callers get a handshake of TLS. */
     struct list shaking;    /* Connections that are not up, oldest first. */
     uint32_t shaking_count;
+    struct list leaving;   /* Connections of removed replicas. */
     struct list graveyard; /* Closed, to be freed. */
     uint32_t depth;        /* Callbacks of this transport on the stack. */
     struct rng rng;        /* Jitter. */
@@ -169,11 +190,32 @@ struct tcp {
     uint64_t unknown_at_ms; /* When a refusal of an unknown caller was reported; 0: never. */
 };
 
-/* Loops over the other replicas. NOLINTBEGIN(*-parentheses): `link` is declared here. */
-#define for_each_link(link, tcp)                           \
-    for (__typeof__((tcp)->links + 0) link = (tcp)->links; \
-         link < (tcp)->links + (tcp)->options.peer_count; link++)
+/* Returns the first link whose index is `from` or above; NULL: there is none. */
+static inline struct link *link_from(const struct tcp *tcp, uint32_t from)
+{
+    uint64_t rest = from < ZAB_MEMBERS_MAX ? tcp->used >> from : 0;
+
+    return rest != 0 ? &tcp->links[from + (uint32_t)__builtin_ctzll(rest)] : NULL;
+}
+
+static inline uint32_t link_index(const struct tcp *tcp, const struct link *link)
+{
+    ASSERT(link >= tcp->links && link < tcp->links + ZAB_MEMBERS_MAX);
+
+    return (uint32_t)(link - tcp->links);
+}
+
+/* Loops over the other replicas; the body may remove any of them. NOLINTBEGIN(*-parentheses):
+ * `link` is declared here. */
+#define for_each_link(link, tcp)                                              \
+    for (__typeof__((tcp)->links + 0) link = link_from(tcp, 0); link != NULL; \
+         link = link_from(tcp, link_index(tcp, link) + 1))
 /* NOLINTEND(*-parentheses) */
+
+/* ---- peers.c ---- */
+
+/* Takes the list of tcp_open. */
+void peers_open(struct tcp *tcp, const struct tcp_options *options);
 
 /* ---- links.c ---- */
 
@@ -181,13 +223,6 @@ struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not in the list.
 
 /* Whether a peer has proven itself from this address, or has it in the server list. */
 bool tcp_knows_caller(const struct tcp *tcp, const struct caller *caller);
-
-static inline uint32_t link_index(const struct tcp *tcp, const struct link *link)
-{
-    ASSERT(link >= tcp->links && link < tcp->links + tcp->options.peer_count);
-
-    return (uint32_t)(link - tcp->links);
-}
 
 static inline bool link_is_up(const struct link *link)
 {
@@ -219,11 +254,20 @@ void tcp_drop(struct conn *conn, const char *why);
 /* Closes the connection without a callback. */
 void tcp_bury(struct conn *conn);
 
+/* Makes room for another replica: gives up its handshakes, and makes its connection one that
+ * leaves. Runs no callback. */
+void link_remove(struct tcp *tcp, struct link *link);
+
+/* Ends the connections of removed replicas, those of `peer` only (0: of all). Calls on_down for
+ * each; returns false if there were none. */
+bool tcp_end_leaving(struct tcp *tcp, uint32_t peer);
+
 /* Closes the connection of a handshake that is refused; reports the refusal once through
  * on_refused. Returns false. */
 bool tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes the connection of a proven peer the `up` connection of its link. */
+/* Makes the connection of a proven peer the `up` connection of its link, unless a callback about an
+ * earlier connection has ended it. */
 void tcp_established(struct conn *conn);
 
 /* Notes whether the present keys would still accept the peer. */
@@ -237,9 +281,11 @@ void tcp_reap(struct tcp *tcp);
 /* Describes a connection for people: "10.0.0.3 (clients: zk3:9998)". */
 void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX]);
 
-/* Reports two processes with one id: `one` and `other` are their addresses. */
-void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
-                char text[TCP_WHY_MAX]);
+/* Writes that two processes have one id: `one` and `other` are their addresses. */
+void claim_text(uint32_t id, const char *one, const char *other, char text[TCP_WHY_MAX]);
+
+/* Reports that text through on_duplicate. */
+void report_duplicate(const struct tcp *tcp, uint32_t id, const char *text);
 
 /* Reports a refusal unless it repeats the last one. `link`: NULL if the caller is not in the server
  * list. */
@@ -268,6 +314,7 @@ void listen_accept(struct tcp *tcp, bool all);
 /* Dials when it is time. Returns the next wake time, monotonic ms. */
 uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
 
+/* Opens the resolver unless it is open. */
 void dial_open_resolver(struct tcp *tcp);
 void dial_close_resolver(struct tcp *tcp);
 

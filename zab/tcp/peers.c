@@ -1,0 +1,161 @@
+/* The list of the other replicas, and its changes: which links there are, with which addresses. */
+#include "zab/tcp/tcp_int.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+/* ---- What follows from the addresses. ---- */
+
+static bool is_host(const char *host, const char *other)
+{
+    return host[0] && !strcasecmp(host, other);
+}
+
+static bool has_host(const struct tcp_peer *peer, const char *host)
+{
+    return is_host(peer->host, host) || is_host(peer->next_host, host);
+}
+
+/* Whether another replica, or this one, has the host of this peer. */
+static bool shares_host(const struct tcp *tcp, const struct link *of, const char *host)
+{
+    bool shares = is_host(tcp->own_hosts[0], host) || is_host(tcp->own_hosts[1], host);
+
+    for_each_link (link, tcp) {
+        shares |= link != of && has_host(&link->peer, host);
+    }
+    return shares;
+}
+
+/* Sets which hosts a certificate of the peer may name. */
+static void compare_hosts(const struct tcp *tcp, struct link *link)
+{
+    const char *const hosts[2] = {link->peer.host, link->peer.next_host};
+
+    for (size_t i = 0; i < 2; i++) {
+        link->hosts[i] = shares_host(tcp, link, hosts[i]) ? NULL : hosts[i];
+    }
+}
+
+/* Returns the address from which a peer calls whose host is an address. */
+static struct link_caller caller_at(const char *host, uint16_t port)
+{
+    struct resolve_answer answer;
+    struct link_caller caller = {.is_known = resolve_numeric(host, port, &answer)};
+
+    if (caller.is_known) {
+        caller.caller = caller_of(&answer.addresses[0].addr);
+    }
+    return caller;
+}
+
+static void set_callers(struct link *link)
+{
+    link->callers[0] = caller_at(link->peer.host, link->peer.port);
+    link->callers[1] = caller_at(link->peer.next_host, link->peer.next_port);
+    if (link->up && !link->up->dialed) {
+        link->callers[0] = (struct link_caller){.is_known = true, .caller = link->up->caller};
+    }
+}
+
+/* ---- Changes. ---- */
+
+/* Gives the link its addresses. An attempt to connect begins again: it may have gone to an address
+ * that the peer no longer has. A connection that is up has been proven, and stays. */
+static void set_addresses(struct tcp *tcp, struct link *link, const struct tcp_peer *peer)
+{
+    ASSERT((peer->host[0] != '\0') == (peer->port != 0));
+    ASSERT((peer->next_host[0] != '\0') == (peer->next_port != 0));
+    ASSERT(peer->host[0] || !peer->next_host[0]);
+
+    if (link->dialing) {
+        tcp_drop(link->dialing, "the address of the peer has changed");
+    }
+    link->peer = *peer;
+    link->resolving = false; /* The answer to the old name is dropped. */
+    link->answer = (struct resolve_answer){.count = 0};
+    link->answer_used = 0;
+    link->second = true; /* The first address comes next. */
+    link->retry_at_ms = 0;
+    link->backoff_ms = tcp->options.retry_min_ms;
+    link->hang_ups = 0;
+    link->refusal[0] = '\0';
+    set_callers(link);
+}
+
+static bool has_changed(const struct tcp_peer *before, const struct tcp_peer *peer)
+{
+    return strcmp(before->host, peer->host) != 0 || before->port != peer->port ||
+           strcmp(before->next_host, peer->next_host) != 0 || before->next_port != peer->next_port;
+}
+
+/* Takes an unused slot. What the others have told about this id before counts now. */
+static void add(struct tcp *tcp, const struct tcp_peer *peer)
+{
+    uint32_t index = 0;
+
+    while (index < ZAB_MEMBERS_MAX && ((tcp->used >> index) & 1) == 1) {
+        index++;
+    }
+    ASSERT(index < ZAB_MEMBERS_MAX && peer->id > 0 && peer->id <= ZAB_ID_MAX);
+    tcp->used |= UINT64_C(1) << index;
+    set_addresses(tcp, &tcp->links[index], peer);
+    for_each_link (link, tcp) {
+        for (uint32_t i = 0; i < link->told_count; i++) {
+            link->seen[index] =
+                link->told[i].id == peer->id ? link->told[i].start : link->seen[index];
+        }
+    }
+}
+
+static void set_own_hosts(struct tcp *tcp, const struct tcp_peer *self)
+{
+    (void)snprintf(tcp->own_hosts[0], RESOLVE_HOST_MAX, "%s", self->host);
+    (void)snprintf(tcp->own_hosts[1], RESOLVE_HOST_MAX, "%s", self->next_host);
+}
+
+static const struct tcp_peer *find(const struct tcp_peer *peers, uint32_t count, uint32_t id)
+{
+    const struct tcp_peer *found = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        ASSERT(!found || peers[i].id != id);
+        found = peers[i].id == id ? &peers[i] : found;
+    }
+    return found;
+}
+
+void tcp_set_peers(struct tcp *tcp, const struct tcp_peer *peers, uint32_t count)
+{
+    const struct tcp_peer *self = find(peers, count, tcp->options.id);
+
+    ASSERT(count <= ZAB_MEMBERS_MAX + (self ? 1U : 0U));
+    for_each_link (link, tcp) { /* First, so that the added replicas find a slot. */
+        if (!find(peers, count, link->peer.id)) {
+            link_remove(tcp, link);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct link *link = tcp_link(tcp, peers[i].id);
+
+        if (&peers[i] == self) {
+            set_own_hosts(tcp, self);
+        } else if (!link) {
+            add(tcp, &peers[i]);
+        } else if (has_changed(&link->peer, &peers[i])) {
+            set_addresses(tcp, link, &peers[i]);
+        }
+    }
+    for_each_link (link, tcp) {
+        compare_hosts(tcp, link);
+    }
+}
+
+void peers_open(struct tcp *tcp, const struct tcp_options *options)
+{
+    ASSERT(!find(options->peers, options->peer_count, options->id));
+
+    tcp->links = mem_zalloc(ZAB_MEMBERS_MAX, sizeof(*tcp->links));
+    (void)snprintf(tcp->own_hosts[0], RESOLVE_HOST_MAX, "%s", options->host ? options->host : "");
+    tcp_set_peers(tcp, options->peers, options->peer_count);
+}
