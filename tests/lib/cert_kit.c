@@ -107,7 +107,7 @@ void cert_kit_close(struct cert_kit *kit)
 
 /* ---- Revocation ---- */
 
-static X509 *read_cert(const struct issue_pair *pair)
+X509 *cert_kit_cert(const struct issue_pair *pair)
 {
     BIO *bio = BIO_new_mem_buf(pair->cert.data, (int)pair->cert.len);
     X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
@@ -117,9 +117,19 @@ static X509 *read_cert(const struct issue_pair *pair)
     return cert;
 }
 
+EVP_PKEY *cert_kit_key(const struct issue_pair *pair)
+{
+    BIO *bio = BIO_new_mem_buf(pair->key.data, (int)pair->key.len);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+
+    ASSERT(key);
+    BIO_free(bio);
+    return key;
+}
+
 static void put_revoked(X509_CRL *list, const struct issue_pair *pair)
 {
-    X509 *cert = read_cert(pair);
+    X509 *cert = cert_kit_cert(pair);
     X509_REVOKED *entry = X509_REVOKED_new();
     ASN1_TIME *when = ASN1_TIME_set(NULL, Y2020);
 
@@ -133,16 +143,15 @@ static void put_revoked(X509_CRL *list, const struct issue_pair *pair)
 
 void cert_kit_revoke(const struct issue_pair *ca, const struct issue_pair *revoked, struct buf *out)
 {
-    X509 *cert = read_cert(ca);
-    BIO *bio = BIO_new_mem_buf(ca->key.data, (int)ca->key.len);
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+    X509 *cert = cert_kit_cert(ca);
+    EVP_PKEY *key = cert_kit_key(ca);
     X509_CRL *list = X509_CRL_new();
     ASN1_TIME *from = ASN1_TIME_set(NULL, Y2020);
     ASN1_TIME *until = ASN1_TIME_set(NULL, Y2120);
     BIO *pem = BIO_new(BIO_s_mem());
     char *text = NULL;
 
-    ASSERT(key && list && from && until && pem);
+    ASSERT(list && from && until && pem);
     ASSERT(X509_CRL_set_version(list, X509_CRL_VERSION_2) == 1);
     ASSERT(X509_CRL_set_issuer_name(list, X509_get_subject_name(cert)) == 1);
     ASSERT(X509_CRL_set1_lastUpdate(list, from) == 1);
@@ -161,6 +170,5 @@ void cert_kit_revoke(const struct issue_pair *ca, const struct issue_pair *revok
     ASN1_TIME_free(until);
     X509_CRL_free(list);
     EVP_PKEY_free(key);
-    BIO_free(bio);
     X509_free(cert);
 }

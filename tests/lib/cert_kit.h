@@ -10,6 +10,8 @@
 
 #include "tls/issue.h"
 
+#include <openssl/x509.h>
+
 enum {
     CERT_KIT_PATH_MAX = 256
 };
@@ -39,6 +41,10 @@ void cert_kit_make(const struct cert_kit_spec *spec, const struct issue_pair *ca
 /* Makes a pair whose dates are given, in seconds since 1970. */
 void cert_kit_make_dated(const struct issue_request *request, const struct issue_pair *ca,
                          struct issue_pair *ret_pair);
+
+/* The certificate and the key of a pair as OpenSSL has them. The caller frees them. */
+X509 *cert_kit_cert(const struct issue_pair *pair);
+EVP_PKEY *cert_kit_key(const struct issue_pair *pair);
 
 /* A temporary directory with an authority, "ca.pem" and "ca.key". */
 struct cert_kit {

@@ -1,6 +1,7 @@
 #include "tests/lib/cert_weak.h"
 
 #include "base/check.h"
+#include "tests/lib/cert_kit.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -8,26 +9,6 @@
 /* In seconds since 1970. */
 #define Y2020 1577836800LL
 #define Y2120 4733510400LL
-
-static X509 *read_cert(const struct issue_pair *pair)
-{
-    BIO *bio = BIO_new_mem_buf(pair->cert.data, (int)pair->cert.len);
-    X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
-
-    ASSERT(cert);
-    BIO_free(bio);
-    return cert;
-}
-
-static EVP_PKEY *read_key(const struct issue_pair *pair)
-{
-    BIO *bio = BIO_new_mem_buf(pair->key.data, (int)pair->key.len);
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
-
-    ASSERT(key);
-    BIO_free(bio);
-    return key;
-}
 
 static void add(X509 *cert, int nid, const char *value)
 {
@@ -85,8 +66,8 @@ void cert_weak_make(const struct cert_weak *spec, const struct issue_pair *ca,
                     struct issue_pair *ret_pair)
 {
     EVP_PKEY *key = spec->rsa_bits ? EVP_RSA_gen((unsigned)spec->rsa_bits) : EVP_EC_gen("P-256");
-    EVP_PKEY *ca_key = ca ? read_key(ca) : NULL;
-    X509 *issuer = ca ? read_cert(ca) : NULL;
+    EVP_PKEY *ca_key = ca ? cert_kit_key(ca) : NULL;
+    X509 *issuer = ca ? cert_kit_cert(ca) : NULL;
     X509 *cert = X509_new();
     const EVP_MD *digest = EVP_get_digestbyname(spec->digest ? spec->digest : "SHA256");
 

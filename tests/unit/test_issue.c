@@ -11,34 +11,14 @@ enum {
     TEXT_MAX = 4096
 };
 
-static X509 *read_cert(const struct issue_pair *pair)
-{
-    BIO *bio = BIO_new_mem_buf(pair->cert.data, (int)pair->cert.len);
-    X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
-
-    assert_non_null(cert);
-    BIO_free(bio);
-    return cert;
-}
-
-static EVP_PKEY *read_key(const struct issue_pair *pair)
-{
-    BIO *bio = BIO_new_mem_buf(pair->key.data, (int)pair->key.len);
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
-
-    assert_non_null(key);
-    BIO_free(bio);
-    return key;
-}
-
 /* Verifies a certificate as OpenSSL does in a handshake. Returns X509_V_OK or the error. */
 static int verify(const struct issue_pair *pair, const struct issue_pair *ca, int purpose,
                   const char *host)
 {
     X509_STORE *store = X509_STORE_new();
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
-    X509 *cert = read_cert(pair);
-    X509 *root = read_cert(ca);
+    X509 *cert = cert_kit_cert(pair);
+    X509 *root = cert_kit_cert(ca);
 
     assert_int_equal(X509_STORE_add_cert(store, root), 1);
     assert_int_equal(X509_STORE_CTX_init(ctx, store, cert, NULL), 1);
@@ -129,7 +109,7 @@ TEST(a_client_is_no_server_and_a_peer_is_both, bench, set_up, tear_down)
     assert_int_equal(verify(&bench->pair, &bench->ca, X509_PURPOSE_SSL_CLIENT, NULL), 0);
     assert_int_equal(verify(&bench->pair, &bench->ca, X509_PURPOSE_SSL_SERVER, NULL), 0);
 
-    X509 *cert = read_cert(&bench->pair);
+    X509 *cert = cert_kit_cert(&bench->pair);
     char text[TEXT_MAX];
 
     put_text(cert, text);
@@ -142,8 +122,8 @@ TEST(the_key_is_p256_and_fits, bench, set_up, tear_down)
     cert_kit_make(&(struct cert_kit_spec){.kind = ISSUE_CLIENT, .common = "bob"}, &bench->ca,
                   &bench->pair);
 
-    X509 *cert = read_cert(&bench->pair);
-    EVP_PKEY *key = read_key(&bench->pair);
+    X509 *cert = cert_kit_cert(&bench->pair);
+    EVP_PKEY *key = cert_kit_key(&bench->pair);
     char text[TEXT_MAX];
 
     assert_int_equal(X509_check_private_key(cert, key), 1);
@@ -165,8 +145,8 @@ TEST(two_certificates_share_neither_key_nor_number, bench, set_up, tear_down)
     cert_kit_make(&spec, &bench->ca, &bench->pair);
     cert_kit_make(&spec, &bench->ca, &again);
 
-    X509 *one = read_cert(&bench->pair);
-    X509 *two = read_cert(&again);
+    X509 *one = cert_kit_cert(&bench->pair);
+    X509 *two = cert_kit_cert(&again);
 
     assert_int_not_equal(ASN1_INTEGER_cmp(X509_get0_serialNumber(one), X509_get0_serialNumber(two)),
                          0);
@@ -179,7 +159,7 @@ TEST(two_certificates_share_neither_key_nor_number, bench, set_up, tear_down)
 
 TEST(an_authority_signs_no_second_authority, bench, set_up, tear_down)
 {
-    X509 *cert = read_cert(&bench->ca);
+    X509 *cert = cert_kit_cert(&bench->ca);
     char text[TEXT_MAX];
 
     put_text(cert, text);
@@ -371,8 +351,8 @@ TEST(the_kit_revokes, bench, set_up, tear_down)
 
     BIO *bio = BIO_new_mem_buf(text.data, (int)text.len);
     X509_CRL *list = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL);
-    X509 *cert = read_cert(&bench->pair);
-    X509 *ca = read_cert(&bench->ca);
+    X509 *cert = cert_kit_cert(&bench->pair);
+    X509 *ca = cert_kit_cert(&bench->ca);
     X509_REVOKED *entry = NULL;
 
     assert_non_null(list);
