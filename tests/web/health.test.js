@@ -116,6 +116,13 @@ visiting(
     await button(page, 'Edit').waitFor();
     await views[0].open('/ui/', follower);
     await well(views[0].page);
+    const asked = new Set(); // The replicas that the overview asks for its curves.
+    views[0].page.on('request', (request) => {
+      const { host, pathname } = new URL(request.url());
+      if (pathname === '/metrics/history/v1') {
+        asked.add(host);
+      }
+    });
     await views[1].open('/ui/events?watch=recursive:/app', follower);
     await views[2].open('/ui/tree/app', follower);
     const writer = views[2].page;
@@ -144,6 +151,11 @@ visiting(
       'also when its replica has closed the connection',
     );
     await condition(page, 'No majority').waitFor();
+    assert.deepEqual(
+      [...asked],
+      [new URL(replicas.url(follower)).host],
+      'none that does not serve',
+    );
     await restart([leader, other]);
     await until('writes are done', () => isWritable(follower));
     const healed = Date.now();

@@ -67,6 +67,9 @@ export function Trends() {
   );
   const server = socket.hello.value?.server;
   useEffect(() => {
+    if (server === undefined) {
+      return undefined; // A replica is being tried: it is not asked before it serves.
+    }
     trend.restart();
     void trend.look();
     const timer = setInterval(() => {
