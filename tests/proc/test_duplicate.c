@@ -302,13 +302,26 @@ TEST(a_stopped_process_is_replaced)
     ensemble_close(&ensemble);
 }
 
+/* Kills replica 3 while its connections to the two others deliver nothing and do not end. Returns
+ * false if replica 1 has noticed the silence first, as it may on a busy machine. */
+static bool kill_unnoticed(struct proxy proxies[2])
+{
+    uint32_t lost = log_count(0, "peer 3 is disconnected");
+
+    for (uint32_t i = 0; i < 2; i++) {
+        proxy_orphan(&proxies[i]);
+    }
+    ensemble_kill(&ensemble, 2);
+    return log_count(0, "peer 3 is disconnected") == lost;
+}
+
 /* The old connections deliver nothing and have not ended. */
 TEST(a_rebooted_machine_is_admitted_within_a_tick)
 {
     static struct proxy proxies[2];
     uint64_t begin_ms = 0;
     uint32_t before[2];
-    uint32_t lost = 0;
+    uint32_t attempts = 1;
 
     ensemble_open(&ensemble, COUNT, NULL);
     for (uint32_t i = 0; i < 2; i++) {
@@ -323,13 +336,14 @@ TEST(a_rebooted_machine_is_admitted_within_a_tick)
         ensemble_start(&ensemble, i);
     }
     ensemble_wait_all_ready(&ensemble);
+    for (; !kill_unnoticed(proxies); attempts++) {
+        assert_true(attempts < ATTEMPTS);
+        ensemble_start(&ensemble, 2);
+        ensemble_wait_all_ready(&ensemble);
+    }
     for (uint32_t i = 0; i < 2; i++) {
         before[i] = log_count(i, "peer 3 is connected");
-        proxy_orphan(&proxies[i]);
     }
-    lost = log_count(0, "peer 3 is disconnected"); /* From the bootstrapping. */
-    ensemble_kill(&ensemble, 2);
-    assert_int_equal(log_count(0, "peer 3 is disconnected"), lost);
     begin_ms = os_now_ms();
     ensemble_start(&ensemble, 2);
     for (uint32_t i = 0; i < 2; i++) {
