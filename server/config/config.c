@@ -100,25 +100,6 @@ const struct config_server *config_self(const struct config *config)
     return self;
 }
 
-static const char *role_of(const struct zab_member *member)
-{
-    if (member->voter) {
-        return "participant";
-    }
-    return member->empty_seat ? "vacant" : "observer";
-}
-
-void config_text(const struct zab_config *config, struct buf *out)
-{
-    for (uint32_t i = 0; i < config->count; i++) {
-        const struct zab_member *member = &config->members[i];
-
-        buf_printf(out, "server.%" PRIu32 "=%s:%016" PRIx64 "\n", member->id, role_of(member),
-                   member->incarnation);
-    }
-    buf_printf(out, "version=%" PRIx64, config->version);
-}
-
 /* ---- Text to values. ---- */
 
 bool config_parse_number(const char *text, uint64_t *ret_number)

@@ -28,6 +28,7 @@ enum {
     CONFIG_SECRET_MAX = 1024,
     CONFIG_SECRETS_MAX = KEYS_SECRETS_MAX,
     CONFIG_ERROR_MAX = 768,
+    CONFIG_ZNODE_TEXT_MAX = 36 << 10, /* Text of a configuration with the longest addresses. */
     CONFIG_WARNINGS_MAX = 8,
     CONFIG_PROXIES_MAX = 64, /* Addresses and blocks in trustedProxies. */
 };
@@ -283,9 +284,19 @@ uint64_t config_number(const struct config *config, const struct config_row *row
 /* Appends the help text of all keys, one line each. */
 void config_append_help(struct buf *out);
 
-/* Appends the replicated configuration as text, the data of /zookeeper/config: one line per member,
- * as in ZooKeeper, and the version last. The text is part of the replicated state: the same
+/* Appends the replicated configuration as text, the data of /zookeeper/config: one line per member
+ * with its incarnation, and the version last. The text is part of the replicated state: the same
  * configuration must give the same bytes in every release. */
 void config_text(const struct zab_config *config, struct buf *out);
+
+/* Appends the text of the configuration that is encoded in `bytes`, and decoded in `config` except
+ * for its version. From level 2 on, if the configuration has both addresses of each member, the
+ * text is in ZooKeeper's form; else it is that of config_text.
+ *
+ *   server.1=zk1.example:10998:10998:participant;zk1.example:9998
+ *   version=100000003
+ *
+ * At most CONFIG_ZNODE_TEXT_MAX bytes; like config_text, the same bytes in every release. */
+void config_znode_text(const struct zab_config *config, struct slice bytes, struct buf *out);
 
 #endif

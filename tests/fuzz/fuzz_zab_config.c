@@ -5,6 +5,9 @@
 #include "tests/fuzz/fuzz.h"
 #include "zab/config.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum {
     BYTES_MAX = 1 << 16,
     TEXT_MAX = 16 * 1024
@@ -102,13 +105,45 @@ static void check_refused(struct slice input)
     }
 }
 
-static void check_text(const struct zab_config *config)
+/* Whether the line is a valid one of ZooKeeper's: server.ID=HOST:PORT:PORT:ROLE;HOST:PORT. No text
+ * of a member can add a part to it. */
+static bool is_zookeeper_line(struct slice line, uint32_t id)
 {
+    struct slice rest = line;
+    struct slice name = slice_cut(&rest, '=');
+    struct slice peer = slice_cut(&rest, ';');
+    char start[32];
+
+    (void)snprintf(start, sizeof start, "server.%" PRIu32, id);
+    return slice_eq(name, slice_str(start)) && peer.len > 0 && rest.len > 2 &&
+           slice_find(rest, ';') == rest.len && slice_find(rest, '=') == rest.len &&
+           slice_find(rest, '|') == rest.len && slice_find(peer, '=') == peer.len &&
+           slice_find(peer, '|') == peer.len;
+}
+
+static void check_text(struct slice input, const struct zab_config *config)
+{
+    struct buf old;
     struct buf text;
 
-    buf_init(&text, TEXT_MAX);
-    config_text(config, &text);
+    buf_init(&old, TEXT_MAX);
+    buf_init(&text, CONFIG_ZNODE_TEXT_MAX);
+    config_text(config, &old);
+    config_znode_text(config, input, &text);
+    ASSERT(!old.overflow && old.len > 0 && utf8_valid(buf_slice(&old)));
     ASSERT(!text.overflow && text.len > 0 && utf8_valid(buf_slice(&text)));
+    bool is_old = slice_eq(buf_slice(&old), buf_slice(&text));
+
+    ASSERT(is_old || config->level >= 2);
+    if (!is_old) {
+        struct slice rest = buf_slice(&text);
+
+        for_each_member (member, config) {
+            ASSERT(is_zookeeper_line(slice_cut(&rest, '\n'), member->id));
+        }
+        ASSERT(slice_starts_with(rest, slice_str("version=")));
+    }
+    buf_release(&old);
     buf_release(&text);
 }
 
@@ -126,7 +161,7 @@ static bool fuzz_one(struct slice input)
     check_members(&config);
     check_extras(input, &config);
     check_rewrite(input, &config);
-    check_text(&config);
+    check_text(input, &config);
     buf_init(&first, BYTES_MAX);
     buf_init(&second, BYTES_MAX);
     zab_config_encode(&config, &first);
@@ -192,8 +227,35 @@ static void seed_texts(struct fuzz_sink *sink, const char *name, uint32_t count)
     buf_release(&bytes);
 }
 
+/* Each member has addresses. */
+static void seed_addresses(struct fuzz_sink *sink, const char *name, uint32_t count)
+{
+    struct zab_config config = {.version = zxid_make(1, 3), .count = count, .level = 2};
+    struct zab_config_edit edits[ZAB_MEMBERS_MAX];
+    struct zab_config_parts parts = {.edits = edits, .edit_count = count};
+    struct buf bytes;
+
+    for (uint32_t i = 0; i < count; i++) {
+        config.members[i] = (struct zab_member){.id = i + 1, .voter = i == 0, .incarnation = i};
+        edits[i] = (struct zab_config_edit){
+            .id = i + 1,
+            .texts = {.host = slice_str(i == 1 ? "2001:db8::1" : "zk1.example"),
+                      .port = (uint16_t)(1 + i),
+                      .client = slice_str(i == 1 ? "[2001:db8::1]:9998" : "zk1.example:9998")}};
+    }
+    buf_init(&bytes, BYTES_MAX);
+
+    enum err err = zab_config_write(&config, &parts, &bytes);
+
+    ASSERT(err == ERR_OK);
+    fuzz_seed(sink, name, buf_slice(&bytes));
+    buf_release(&bytes);
+}
+
 static void fuzz_seeds(struct fuzz_sink *sink)
 {
+    seed_addresses(sink, "addresses", 3);
+    seed_addresses(sink, "addresses-full", ZAB_MEMBERS_MAX);
     seed_texts(sink, "texts", 3);
     seed_texts(sink, "texts-joining", 5);
     seed_texts(sink, "texts-full", ZAB_MEMBERS_MAX);
