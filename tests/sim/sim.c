@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_session.h"
 #include "tests/sim/sim_watch.h"
 
@@ -268,13 +269,14 @@ static bool is_safety_over(struct sim *sim)
            sim->op_count >= sim->options.ops_min;
 }
 
-static bool node_in_step(const struct sim_node *node, const struct sim_node *leader)
+static bool node_in_step(const struct sim *sim, const struct sim_node *node,
+                         const struct sim_node *leader)
 {
     const struct replica_status *status = &node->status;
 
     return node->up && !node->paused && node->stopping != node->life && !node->damaged &&
            status->zab.serving && !status->zab.quarantined &&
-           (!node->voter || !status->zab.unknown_disk) &&
+           (!sim_seat_of(sim, node) || !status->zab.unknown_disk) &&
            status->applied == leader->status.applied && status->digest == leader->status.digest &&
            status->zab.committed == status->applied &&
            status->zab.epoch == leader->status.zab.epoch;
@@ -288,7 +290,7 @@ bool sim_converged(struct sim *sim)
         return false;
     }
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (!node_in_step(&sim->nodes[id], leader)) {
+        if (!node_in_step(sim, &sim->nodes[id], leader)) {
             return false;
         }
     }

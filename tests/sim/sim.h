@@ -109,6 +109,19 @@ struct sim_shadow {
     bool quarantined;
 };
 
+/* A disk that the fault plan has harmed: until its refill it counts as what it held before. */
+struct sim_harm {
+    bool is;
+    zxid_t last; /* End of the log before the harm. */
+};
+
+/* A disk that was thrown away. It may have acknowledged records, and its admission may be pending.
+ */
+struct sim_thrown {
+    uint64_t incarnation;
+    zxid_t last; /* End of the log on it. */
+};
+
 /* A record that the state machine received. */
 struct sim_applied {
     zxid_t zxid;
@@ -136,30 +149,26 @@ struct sim_snap; /* A snapshot being written (sim_disk.c). */
 
 struct sim_node {
     uint32_t id;
-    bool voter;
     bool up;
     bool paused;
-    bool dying;         /* A crash is under way: calls into the process must end. */
-    bool damaged;       /* The fault plan harmed its disk, which has not been refilled since. */
-    bool diverged;      /* The fault plan changed its state in memory. */
-    bool rotten;        /* Closed files rot, and the process has not noticed (sim_failing.c). */
-    unsigned failing;   /* Kinds of disk calls that return an I/O error. */
-    bool emptied;       /* ... the harm was a replacement by an empty disk. */
-    bool empty_seat;    /* The seat counts for nothing, after a forced recovery. */
-    bool rolled_back;   /* ... the harm was a return to an older image. */
-    zxid_t harmed_last; /* End of the log on the disk before the harm. */
+    bool dying;       /* A crash is under way: calls into the process must end. */
+    bool damaged;     /* The fault plan harmed its disk, which has not been refilled since. */
+    bool diverged;    /* The fault plan changed its state in memory. */
+    bool rotten;      /* Closed files rot, and the process has not noticed (sim_failing.c). */
+    unsigned failing; /* Kinds of disk calls that return an I/O error. */
+    bool emptied;     /* ... the harm was a replacement by an empty disk. */
+    bool rolled_back; /* ... the harm was a return to an older image. */
     /* Its other disk, on the shelf (sim_seat.c); NULL: none. */
     struct vfs_mem *spare;
     struct sim_shadow spare_shadow;
+    struct sim_harm spare_harm;
     uint64_t spare_incarnation;
     struct sim_issue *spare_issues;
     size_t spare_issue_count;
-    zxid_t named;         /* Newest proposed configuration that names a new disk of this node. */
-    bool spare_seat;      /* The committed configuration names the disk on the shelf. */
-    uint64_t returned_us; /* When the disk with the seat came back from the shelf; 0: never. */
-    uint64_t thrown_incarnation; /* Last disk of this node that was thrown away, ... */
-    zxid_t thrown_last;          /* ... and the end of the log on it. */
-    uint64_t config_version;     /* Configuration that the replica believes to be in force. */
+    zxid_t named;            /* Newest proposed configuration that names a new disk of this node. */
+    bool spare_seat;         /* The committed configuration names the disk on the shelf. */
+    uint64_t returned_us;    /* When the disk with the seat came back from the shelf; 0: never. */
+    uint64_t config_version; /* Configuration that the replica believes to be in force. */
     bool full;
     bool slow;
     bool isolated;
@@ -206,6 +215,10 @@ struct sim_node {
     size_t inbox_cap;
     /* Truth. */
     struct sim_shadow shadow;
+    struct sim_harm harm;      /* Of the disk in the machine, with a seat or without. */
+    struct sim_thrown *thrown; /* Its disks that were thrown away, oldest first. */
+    size_t thrown_count;
+    size_t thrown_cap;
     struct sim_issue *issues;
     size_t issue_count;
     size_t issue_cap;
@@ -313,8 +326,8 @@ struct sim {
     struct map recs; /* zxid -> struct sim_rec. */
     struct map ests; /* epoch -> struct sim_est. */
     uint32_t newest_epoch;
-    zxid_t config_zxid;   /* Newest committed configuration; 0: the one of the bootstrap. */
-    struct sim_rec **log; /* The committed sequence. */
+    struct zab_config config; /* Newest committed configuration; no members: none yet. */
+    struct sim_rec **log;     /* The committed sequence. */
     size_t log_count;
     size_t log_cap;
     struct sim_applied *applied; /* Records that the state machine applied in the current step. */

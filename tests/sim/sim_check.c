@@ -3,6 +3,7 @@
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_gist.h"
+#include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_session.h"
 
@@ -64,6 +65,7 @@ static void establish(struct sim *sim, struct sim_node *node, uint32_t epoch)
         sim_fail(sim, "A1", "epoch %u has two established leaders: nodes %u and %u", epoch,
                  est->node, node->id);
     }
+    sim_quorum_established(sim, node);
     if (est) {
         sim_fail(sim, "A27", "node %u starts epoch %u a second time", node->id, epoch);
     }
@@ -262,9 +264,6 @@ static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
     rec->committed = true;
     rec->commit_epoch = epoch;
     sim_clock_committed(sim, rec);
-    if (rec->rec->type == LOGREC_CONFIG) {
-        sim_seat_admit(sim, rec->rec);
-    }
     if (sim->log_count == sim->log_cap) {
         sim->log_cap = sim->log_cap ? sim->log_cap * 2 : 1024;
         sim->log = mem_realloc(sim->log, sim->log_cap * sizeof(struct sim_rec *));
@@ -275,23 +274,27 @@ static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
 static void check_quorum(struct sim *sim, const struct sim_node *node, zxid_t zxid)
 {
     if (!sim_quorum_holds(sim, zxid)) {
-        for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-            const struct sim_node *voter = &sim->nodes[id];
-
-            SIM_TRACE(
-                sim, "voter %u: holds %" PRIx64 " harmed %d (had %" PRIx64 ") new %d empty seat %d",
-                id, voter->shadow.last, voter->damaged, voter->harmed_last, voter->emptied,
-                voter->empty_seat);
-        }
-        sim_fail(sim, "A5", "leader %u commits %" PRIx64 ", which no quorum has on disk", node->id,
-                 zxid);
+        sim_quorum_trace(sim, zxid);
+        sim_fail(sim, "A5",
+                 "leader %u commits %" PRIx64 ", which no majority of the configuration %" PRIx64
+                 " has on disk",
+                 node->id, zxid, sim->config.version);
     }
+}
+
+/* The disks of the configuration before and those of the new one have committed the record. */
+static void commit_config(struct sim *sim, const struct sim_node *node, struct sim_rec *rec,
+                          uint32_t epoch)
+{
+    check_quorum(sim, node, rec->rec->zxid);
+    commit_one(sim, rec, epoch);
+    sim_seat_admit(sim, rec->rec);
+    check_quorum(sim, node, rec->rec->zxid);
 }
 
 /*
  * Commits the records after `last`, in order, up to `rec`. A configuration among them decides which
- * disks count for the records after it; the disks that counted before have committed the
- * configuration itself.
+ * disks count for the records after it.
  */
 static void commit_path(struct sim *sim, const struct sim_node *node, struct sim_rec *rec,
                         zxid_t last)
@@ -310,9 +313,10 @@ static void commit_path(struct sim *sim, const struct sim_node *node, struct sim
     }
     for (size_t i = 0; i < count; i++) {
         if (path[i]->rec->type == LOGREC_CONFIG) {
-            check_quorum(sim, node, path[i]->rec->zxid);
+            commit_config(sim, node, path[i], zxid_epoch(zxid));
+        } else {
+            commit_one(sim, path[i], zxid_epoch(zxid));
         }
-        commit_one(sim, path[i], zxid_epoch(zxid));
     }
     mem_free(path);
 }
@@ -394,7 +398,7 @@ void sim_check_step(struct sim *sim, struct sim_node *node)
     check_status(sim, node);
     sim_seat_check(sim, node);
     sim_check_applied(sim, node);
-    if (node->emptied && !node->voter && zab->serving && !zab->quarantined) {
+    if (node->emptied && !sim_seat_of(sim, node) && zab->serving && !zab->quarantined) {
         node->emptied = false; /* An observer needs no admission. */
         node->damaged = false;
     }

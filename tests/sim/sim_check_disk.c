@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
 
@@ -119,11 +120,9 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
             sim_fail(sim, "A18", "node %u is quarantined without cause: %s", node->id,
                      change->quarantine.reason);
         }
-        if (!node->damaged) {
-            node->harmed_last = node->shadow.last;
-            node->damaged = true; /* The log is sound, but the replica no longer trusts it. */
-        }
+        node->damaged = true; /* The log is sound, but the replica no longer trusts it. */
         node->rotten = false; /* Its refill replaces all files. */
+        sim_disk_harmed(node);
         sim->totals.quarantines++;
         break;
     case ZAB_PERSIST_PROMISE:
@@ -133,26 +132,6 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         break;
     }
     remember(node, change);
-}
-
-static bool voter_holds(struct sim *sim, const struct sim_node *node, zxid_t zxid)
-{
-    return node->voter &&
-           sim_log_holds(sim, node->damaged ? node->harmed_last : node->shadow.last, zxid);
-}
-
-bool sim_quorum_holds(struct sim *sim, zxid_t zxid)
-{
-    uint32_t count = 0;
-    uint32_t seats = 0;
-
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        const struct sim_node *node = &sim->nodes[id];
-
-        seats += !node->empty_seat;
-        count += !node->empty_seat && voter_holds(sim, node, zxid);
-    }
-    return count > seats / 2;
 }
 
 static void check_promise(struct sim *sim, struct sim_node *node, const struct sim_issue *issue)
@@ -204,6 +183,7 @@ static void settle(struct sim *sim, struct sim_node *node, const struct sim_issu
         break;
     case ZAB_PERSIST_RELEASE:
         shadow->quarantined = false;
+        node->harm.is = false;
         node->damaged = node->emptied;
         break;
     case ZAB_PERSIST_JOIN:
@@ -215,6 +195,7 @@ static void settle(struct sim *sim, struct sim_node *node, const struct sim_issu
         break;
     }
     if (cut && !sim_quorum_holds(sim, sim_log_last(sim))) {
+        sim_quorum_trace(sim, sim_log_last(sim));
         sim_fail(sim, "A13", "after node %u changed its log no quorum holds %" PRIx64, node->id,
                  sim_log_last(sim));
     }
@@ -335,6 +316,9 @@ void sim_check_recovered(struct sim *sim, struct sim_node *node,
     if (init->quarantined && !quarantine_explained(node)) {
         sim_fail(sim, "A18", "%s is quarantined, although its disk was not harmed",
                  node_text(node, text, sizeof(text)));
+    }
+    if (!init->quarantined && !node->rolled_back) {
+        node->harm.is = false; /* The harm was in a place that does not matter. */
     }
     if (!init->quarantined && !node->emptied && !node->rolled_back) {
         check_found(sim, node, init);

@@ -15,9 +15,6 @@ enum {
 
 /* The newest committed record; 0: none. */
 zxid_t sim_log_last(const struct sim *sim);
-/* True when a quorum of the voters' disks holds `zxid`: as confirmed, or as before the plan harmed
- * them. */
-bool sim_quorum_holds(struct sim *sim, zxid_t zxid);
 void sim_check_append(struct sim *sim, struct sim_node *node, struct logrec *rec);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "server/replica/clock.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
 
@@ -61,7 +62,7 @@ void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint
 /* Maximum age of a report that may stand for a voter's clock. */
 static uint64_t heard_ms(const struct sim *sim)
 {
-    if (sim->knobs.voters == 1) {
+    if (sim_voters(sim) == 1) {
         return 0; /* The leader's own clock needs no heartbeat. */
     }
     return (uint64_t)sim->knobs.limits.tick_ms * (2 * sim->knobs.limits.sync_limit + HEARD_TICKS) +
@@ -143,9 +144,9 @@ static struct believed believed(const struct sim *sim, const struct sim_node *no
 }
 
 /* Until then only its monotonic clock counts, which may drift. */
-static void note_one(struct sim *sim, struct sim_rec *rec)
+static void note_one(struct sim *sim, const struct sim_node *voter, struct sim_rec *rec)
 {
-    struct believed found = believed(sim, &sim->nodes[1]);
+    struct believed found = believed(sim, voter);
     int64_t drift_ms = sim->knobs.drift_ppm > 0
                            ? (int64_t)((sim->now_us - found.since_us) / SIM_MS / DRIFT_PART)
                            : 0;
@@ -163,25 +164,50 @@ static void note_clocks(struct sim *sim, struct sim_rec *rec)
     uint64_t window_us = heard_ms(sim) * SIM_MS;
     uint64_t since_us = sim->now_us > window_us ? sim->now_us - window_us : 0;
     int64_t now_ms = wall_ms(sim);
-    int64_t clocks_ms[SIM_NODES_MAX + 1];
+    int64_t clocks_ms[ZAB_MEMBERS_MAX];
+    uint32_t voters = 0;
 
     rec->least_ms = INT64_MAX;
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        int64_t least_ms = now_ms + off_since(&sim->nodes[id], since_us, false);
+    for_each_member (member, &sim->config) {
+        const struct sim_node *node = &sim->nodes[member->id];
 
-        clocks_ms[id - 1] = now_ms + off_since(&sim->nodes[id], since_us, true);
-        rec->least_ms = least_ms < rec->least_ms ? least_ms : rec->least_ms;
+        if (member->voter) {
+            int64_t least_ms = now_ms + off_since(node, since_us, false);
+
+            clocks_ms[voters++] = now_ms + off_since(node, since_us, true);
+            rec->least_ms = least_ms < rec->least_ms ? least_ms : rec->least_ms;
+        }
     }
-    rec->reached_ms = stamp_reached(clocks_ms, sim->knobs.voters, sim->knobs.voters / 2 + 1);
+    rec->reached_ms = stamp_reached(clocks_ms, voters, voters / 2 + 1);
     rec->least_ms = rec->least_ms > 0 ? rec->least_ms : 0;
+}
+
+/* The only voter; NULL: there are several. */
+static const struct sim_node *sole_voter(const struct sim *sim)
+{
+    const struct sim_node *sole = NULL;
+    uint32_t voters = 0;
+
+    for_each_member (member, &sim->config) {
+        if (member->voter) {
+            sole = &sim->nodes[member->id];
+            voters++;
+        }
+    }
+    return voters == 1 ? sole : NULL;
 }
 
 void sim_clock_made(struct sim *sim, struct sim_rec *rec)
 {
     rec->made_us = sim->now_us;
-    if (rec->rec->type == LOGREC_TXN && sim->knobs.voters == 1) {
-        note_one(sim, rec);
-    } else if (rec->rec->type == LOGREC_TXN) {
+    if (rec->rec->type != LOGREC_TXN) {
+        return;
+    }
+    const struct sim_node *sole = sole_voter(sim);
+
+    if (sole) {
+        note_one(sim, sole, rec);
+    } else {
         note_clocks(sim, rec);
     }
 }

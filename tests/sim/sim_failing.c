@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "tests/lib/vfs_mem.h"
+#include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
 
@@ -60,7 +61,7 @@ void sim_disk_left(struct sim_node *node)
     if (node->rotten) {
         node->rotten = false;
         node->damaged = true;
-        node->harmed_last = node->shadow.last;
+        sim_disk_harmed(node);
     }
 }
 

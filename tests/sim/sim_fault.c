@@ -2,6 +2,7 @@
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_seat.h"
 
 #include <inttypes.h>
@@ -58,21 +59,28 @@ static bool may_be_named(struct sim *sim, const struct sim_node *node)
            (node->returned_us > 0 && sim->now_us < node->returned_us + ticks_us(sim, NOTICE_TICKS));
 }
 
+/* Number of voters whose disks may be harmed at the same time. */
+static uint32_t tolerated(const struct sim *sim)
+{
+    uint32_t voters = sim_voters(sim);
+
+    return voters > 0 ? (voters - 1) / 2 : 0;
+}
+
 bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
 {
     uint32_t harmed = 1;
 
-    if (!node->voter) {
+    if (!sim_seat_of(sim, node)) {
         return true;
     }
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        const struct sim_node *other = &sim->nodes[id];
+    for_each_member (member, &sim->config) {
+        const struct sim_node *other = &sim->nodes[member->id];
 
-        harmed += other->voter &&
+        harmed += member->voter &&
                   (!sim_disk_counts(other) || (other != node && may_be_named(sim, other)));
     }
-    return sim_disk_counts(node) && harmed <= (sim->knobs.voters - 1) / 2 &&
-           sim_seat_is_settled(sim, node);
+    return sim_disk_counts(node) && harmed <= tolerated(sim) && sim_seat_is_settled(sim, node);
 }
 
 /* ---- Processes. ---- */
@@ -310,7 +318,7 @@ static void fault_empty(struct sim *sim)
     }
     sim_disk_mend(sim, node);
     sim_disk_limit(sim, node, false);
-    if (node->voter) {
+    if (sim_seat_of(sim, node)) {
         sim_seat_keep(node);
     }
     sim_disk_empty(sim, node);
@@ -535,12 +543,12 @@ static bool keeps_no_majority(struct sim *sim)
 {
     uint32_t harmed = 0;
 
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        const struct sim_node *node = &sim->nodes[id];
+    for_each_member (member, &sim->config) {
+        const struct sim_node *node = &sim->nodes[member->id];
 
-        harmed += node->voter && (!sim_disk_counts(node) || sim_seat_is_named(sim, node));
+        harmed += member->voter && (!sim_disk_counts(node) || sim_seat_is_named(sim, node));
     }
-    return harmed > (sim->knobs.voters - 1) / 2;
+    return harmed > tolerated(sim);
 }
 
 /*

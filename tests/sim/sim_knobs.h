@@ -15,7 +15,7 @@ enum {
 /* The mean time between two random faults of a kind; 0: never. */
 struct sim_knobs {
     uint32_t nodes;  /* Including observers. */
-    uint32_t voters; /* The first `voters` nodes vote. */
+    uint32_t voters; /* The first `voters` nodes are voters from the founding on. */
     uint32_t clients;
     bool lanes; /* A client sends all its requests to a node over one socket. */
     struct zab_limits limits;

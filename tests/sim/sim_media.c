@@ -1,7 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/lib/vfs_mem.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
 
@@ -65,10 +65,8 @@ bool sim_disk_crashed(struct sim_node *node)
 /* This disk's copy does not count from now on, until it is refilled. */
 static void harm(struct sim_node *node)
 {
-    if (!node->damaged) {
-        node->harmed_last = node->shadow.last;
-    }
     node->damaged = true;
+    sim_disk_harmed(node);
 }
 
 void sim_disk_empty(struct sim *sim, struct sim_node *node)
@@ -77,11 +75,13 @@ void sim_disk_empty(struct sim *sim, struct sim_node *node)
 
     SIM_TRACE(sim, "fault: disk of node %u is replaced", node->id);
     harm(node);
+    sim_disk_discarded(node, node->identity.incarnation);
     vfs_mem_wipe(node->disk);
     node->emptied = true;
     node->failing = 0;
     node->identity = (struct store_identity){0}; /* Until it is formatted. */
     node->shadow = (struct sim_shadow){0};
+    node->harm = (struct sim_harm){0};
     node->issue_count = 0;
     sim->totals.emptied++;
 }

@@ -564,7 +564,6 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t id)
     uint32_t drift = sim->knobs.drift_ppm;
 
     node->id = id;
-    node->voter = id <= sim->knobs.voters;
     node->clock_off_ms = CLOCK_BASE_MS + (int64_t)rng_below(&sim->rng, CLOCK_BASE_MS);
     if (drift > 0) {
         node->drift_ppm = (int32_t)rng_below(&sim->rng, drift * 2) - (int32_t)drift;

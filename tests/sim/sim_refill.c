@@ -1,4 +1,4 @@
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
 
@@ -110,7 +110,7 @@ void sim_refill_check(struct sim *sim)
     struct sim_node *learner;
 
     if (knobs->queue_bytes == 0 || knobs->keep_bytes_max < KEEP_BYTES_MIN ||
-        knobs->voters < VOTERS_MIN || knobs->limits.counter_max < COUNTER_MIN) {
+        sim_voters(sim) < VOTERS_MIN || knobs->limits.counter_max < COUNTER_MIN) {
         return;
     }
     while (!all_serve(sim) && sim->now_us < end_us) {

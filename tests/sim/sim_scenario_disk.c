@@ -3,6 +3,7 @@
 #include "server/read/view.h"
 #include "server/state/state.h"
 #include "tests/lib/vfs_mem.h"
+#include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_script.h"
 #include "tests/sim/sim_seat.h"
 
@@ -292,6 +293,10 @@ static void recover_alone(struct sim *sim, struct sim_node *node)
     store_close(store, true);
     (void)store_open(&options, true, &store, report);
     node->shadow.promised_epoch = report->promised_epoch;
+    if (sole_voter_check(store, report, node->id, survivor, &why) != ERR_OK) {
+        sim_fail(sim, "A18", "node %u holds no configuration after its recovery", node->id);
+    }
+    sim_quorum_set(sim, &survivor->config);
     store_close(store, false);
     mem_free(survivor);
     mem_free(report);
@@ -309,7 +314,6 @@ static void survivor(struct sim *sim)
         for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
             if (id != node->id) {
                 sim_disk_empty(sim, &sim->nodes[id]);
-                sim->nodes[id].empty_seat = true;
             }
         }
         recover_alone(sim, node);

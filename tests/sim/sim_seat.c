@@ -5,6 +5,7 @@
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
 
@@ -14,46 +15,50 @@
  * disk with the seat counts, wherever it is; the other is an unknown disk.
  */
 
-static bool is_in_force(struct sim *sim, uint64_t version)
-{
-    const struct sim_rec *rec = sim_rec_find(sim, version);
+#define UNKNOWN UINT64_MAX /* No configuration has this version. */
 
-    /* The configurations of the bootstrap and of a forced recovery are not records. */
-    return zxid_counter(version) == 0 || (rec && rec->committed && rec->rec->type == LOGREC_CONFIG);
+static bool is_in_force(struct sim *sim, const struct zab_config *config)
+{
+    const struct sim_rec *rec = sim_rec_find(sim, config->version);
+
+    if (memcmp(config->cluster, sim->config.cluster, ZAB_CLUSTER_LEN) != 0) {
+        return false;
+    }
+    /* The configurations of the founding and of a forced recovery are not records. */
+    return zxid_counter(config->version) == 0 ||
+           (rec && rec->committed && rec->rec->type == LOGREC_CONFIG);
 }
 
 void sim_seat_started(struct sim_node *node)
 {
     node->whole_from = 0;
-    node->config_version = 0;
+    node->config_version = UNKNOWN;
 }
 
 void sim_seat_check(struct sim *sim, struct sim_node *node)
 {
-    uint64_t version = node->replica ? zab_config(replica_zab(node->replica))->version : 0;
+    const struct zab_config *config = zab_config(replica_zab(node->replica));
 
-    if (version == node->config_version) {
+    if (config->version == node->config_version || config->count == 0 || sim->config.count == 0) {
         return;
     }
-    node->config_version = version;
-    if (!is_in_force(sim, version)) {
-        sim_fail(sim, "A30", "node %u treats %" PRIx64 " as the configuration in force", node->id,
-                 version);
+    node->config_version = config->version;
+    if (!is_in_force(sim, config)) {
+        sim_fail(sim, "A30",
+                 "node %u treats %" PRIx64 " of cluster %02x%02x as the configuration in force",
+                 node->id, config->version, config->cluster[0], config->cluster[1]);
     }
 }
 
 /* The node whose seat the proposal gives to another disk, which may be back on the shelf by now;
  * the leader itself when there is none. */
-static uint32_t fresh_in(const struct sim *sim, const struct sim_node *leader,
-                         const struct zab_config *config)
+static uint32_t fresh_in(const struct sim_node *leader, const struct zab_config *config)
 {
     const struct zab_config *now = zab_config(replica_zab(leader->replica));
 
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        const struct zab_member *member = zab_config_find(config, id);
-
-        if (member && member->voter && !zab_config_is_voter(now, id, member->incarnation)) {
-            return id;
+    for_each_member (member, config) {
+        if (member->voter && !zab_config_is_voter(now, member->id, member->incarnation)) {
+            return member->id;
         }
     }
     return leader->id;
@@ -64,7 +69,7 @@ void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const str
     struct zab_config config;
 
     if (zab_config_decode(logrec_payload(rec), &config) == ERR_OK) {
-        uint32_t fresh = fresh_in(sim, leader, &config);
+        uint32_t fresh = fresh_in(leader, &config);
 
         sim->nodes[fresh].named = rec->zxid;
         SIM_TRACE(sim, "leader %u proposes %" PRIx64 ": another disk for the seat of node %u",
@@ -86,11 +91,7 @@ bool sim_seat_is_named(struct sim *sim, const struct sim_node *node)
 static void take_seat(struct sim *sim, struct sim_node *node)
 {
     node->emptied = false;
-    node->empty_seat = false;
     node->damaged = sim_disk_is_quarantined(node);
-    if (node->damaged) {
-        node->harmed_last = node->shadow.last;
-    }
     node->spare_seat = false;
     sim->totals.admissions++;
 }
@@ -104,13 +105,9 @@ static bool is_on_shelf(const struct sim_node *node, uint64_t incarnation)
  * case the seat is lost for ever, and neither of the remaining disks counts. */
 static void lose_seat(struct sim *sim, struct sim_node *node, uint64_t incarnation)
 {
-    bool on_shelf = is_on_shelf(node, incarnation);
-    zxid_t thrown_last = incarnation == node->thrown_incarnation ? node->thrown_last : 0;
-
     node->emptied = true;
     node->damaged = true;
-    node->harmed_last = on_shelf ? node->spare_shadow.last : thrown_last;
-    node->spare_seat = on_shelf;
+    node->spare_seat = is_on_shelf(node, incarnation);
     sim->totals.admissions++;
 }
 
@@ -127,14 +124,16 @@ static void admit(struct sim *sim, struct sim_node *node, uint64_t incarnation)
 
 bool sim_seat_is_settled(const struct sim *sim, const struct sim_node *but)
 {
+    zxid_t version = sim->config.version;
     uint32_t count = 0;
 
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        const struct sim_node *node = &sim->nodes[id];
+    for_each_member (member, &sim->config) {
+        const struct sim_node *node = &sim->nodes[member->id];
 
-        count += node != but && sim_disk_counts(node) && node->shadow.committed >= sim->config_zxid;
+        count += member->voter && node != but && sim_disk_counts(node) &&
+                 node->shadow.committed >= version;
     }
-    return sim->config_zxid == 0 || count > sim->knobs.voters / 2;
+    return version == 0 || count > sim_voters(sim) / 2;
 }
 
 void sim_seat_admit(struct sim *sim, const struct logrec *rec)
@@ -144,19 +143,18 @@ void sim_seat_admit(struct sim *sim, const struct logrec *rec)
     if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
         sim_fail(sim, "A6", "the configuration %" PRIx64 " is malformed", rec->zxid);
     }
-    sim->config_zxid = rec->zxid;
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        const struct zab_member *member = zab_config_find(&config, id);
-
-        if (member && member->voter) {
-            admit(sim, &sim->nodes[id], member->incarnation);
+    config.version = rec->zxid;
+    sim_quorum_set(sim, &config);
+    for_each_member (member, &config) {
+        if (member->voter) {
+            admit(sim, &sim->nodes[member->id], member->incarnation);
         }
     }
 }
 
 /* ---- The shelf. ---- */
 
-void sim_seat_release(struct sim_node *node)
+static void drop_spare(struct sim_node *node)
 {
     if (node->spare) {
         vfs_mem_free(node->spare);
@@ -166,20 +164,26 @@ void sim_seat_release(struct sim_node *node)
     node->spare_issues = NULL;
 }
 
-/* A disk that was on the shelf before is thrown away. It may have acknowledged records, and its
- * admission may be pending. */
+void sim_seat_release(struct sim_node *node)
+{
+    drop_spare(node);
+    mem_free(node->thrown);
+}
+
+/* A disk that was on the shelf before is thrown away. */
 void sim_seat_keep(struct sim_node *node)
 {
     ASSERT(!node->up && !node->emptied && !node->damaged);
 
     if (node->spare) {
-        node->thrown_incarnation = node->spare_incarnation;
-        node->thrown_last = node->spare_shadow.last;
+        sim_disk_discarded(node, node->spare_incarnation);
     }
-    sim_seat_release(node);
+    drop_spare(node);
     node->spare = node->disk;
     node->spare_shadow = node->shadow;
+    node->spare_harm = node->harm;
     node->spare_incarnation = node->identity.incarnation;
+    node->identity.incarnation = 0;
     node->spare_issues = node->issues;
     node->spare_issue_count = node->issue_count;
     node->spare_seat = true;
@@ -197,6 +201,7 @@ static void exchange(struct sim_node *node)
     node->disk = old.spare;
     node->vfs = vfs_mem_vfs(node->disk);
     node->shadow = old.spare_shadow;
+    node->harm = old.spare_harm;
     node->identity.incarnation = old.spare_incarnation;
     node->issues = old.spare_issues;
     node->issue_count = old.spare_issue_count;
@@ -204,6 +209,7 @@ static void exchange(struct sim_node *node)
     node->spare_seat = !old.emptied;
     node->spare = old.disk;
     node->spare_shadow = old.shadow;
+    node->spare_harm = old.harm;
     node->spare_incarnation = old.identity.incarnation;
     node->spare_issues = old.issues;
     node->spare_issue_count = old.issue_count;
@@ -216,9 +222,6 @@ void sim_seat_swap(struct sim *sim, struct sim_node *node)
     ASSERT(!node->up && node->spare);
     SIM_TRACE(sim, "fault: node %u gets its %s disk from the shelf", node->id,
               back ? "own" : "other");
-    if (!node->emptied) {
-        node->harmed_last = node->shadow.last;
-    }
     sim_disk_mend(sim, node);
     sim_disk_limit(sim, node, false);
     exchange(node);

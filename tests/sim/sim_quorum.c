@@ -1,0 +1,109 @@
+#include "tests/sim/sim_quorum.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+
+/* The end of the log on a disk, before any harm. */
+static zxid_t held_by(const struct sim_shadow *shadow, const struct sim_harm *harm)
+{
+    return harm->is ? harm->last : shadow->last;
+}
+
+/* The end of the log that this disk of the node holds; 0 when the node never had such a disk. */
+static zxid_t held(const struct sim_node *node, uint64_t incarnation)
+{
+    if (incarnation == node->identity.incarnation) {
+        return held_by(&node->shadow, &node->harm);
+    }
+    if (node->spare && incarnation == node->spare_incarnation) {
+        return held_by(&node->spare_shadow, &node->spare_harm);
+    }
+    for (size_t i = node->thrown_count; i > 0; i--) {
+        if (node->thrown[i - 1].incarnation == incarnation) {
+            return node->thrown[i - 1].last;
+        }
+    }
+    return 0;
+}
+
+void sim_quorum_set(struct sim *sim, const struct zab_config *config)
+{
+    sim->config = *config;
+}
+
+void sim_quorum_established(struct sim *sim, const struct sim_node *leader)
+{
+    if (sim->config.count == 0) {
+        sim_quorum_set(sim, zab_config(replica_zab(leader->replica)));
+    }
+}
+
+const struct zab_member *sim_seat_of(const struct sim *sim, const struct sim_node *node)
+{
+    const struct zab_member *member = zab_config_find(&sim->config, node->id);
+
+    return member && (member->voter || member->empty_seat) ? member : NULL;
+}
+
+uint32_t sim_voters(const struct sim *sim)
+{
+    return zab_config_voters(&sim->config);
+}
+
+static bool voter_holds(struct sim *sim, const struct zab_member *voter, zxid_t zxid)
+{
+    return sim_log_holds(sim, held(&sim->nodes[voter->id], voter->incarnation), zxid);
+}
+
+bool sim_config_holds(struct sim *sim, const struct zab_config *config, zxid_t zxid)
+{
+    uint32_t count = 0;
+    uint32_t voters = 0;
+
+    for_each_member (member, config) {
+        voters += member->voter;
+        count += member->voter && voter_holds(sim, member, zxid);
+    }
+    return zxid == 0 || count > voters / 2;
+}
+
+bool sim_quorum_holds(struct sim *sim, zxid_t zxid)
+{
+    return sim_config_holds(sim, &sim->config, zxid);
+}
+
+void sim_quorum_trace(struct sim *sim, zxid_t zxid)
+{
+    if (!sim->options.trace) {
+        return;
+    }
+    for_each_member (member, &sim->config) {
+        const struct sim_node *node = &sim->nodes[member->id];
+
+        SIM_TRACE(sim,
+                  "member %u disk %" PRIx64 ": voter %d holds %d up to %" PRIx64
+                  "; in the machine: disk %" PRIx64 " up to %" PRIx64 " harmed %d",
+                  member->id, member->incarnation, member->voter, voter_holds(sim, member, zxid),
+                  held(node, member->incarnation), node->identity.incarnation, node->shadow.last,
+                  node->harm.is);
+    }
+}
+
+void sim_disk_harmed(struct sim_node *node)
+{
+    if (!node->harm.is) {
+        node->harm = (struct sim_harm){.is = true, .last = node->shadow.last};
+    }
+}
+
+void sim_disk_discarded(struct sim_node *node, uint64_t incarnation)
+{
+    struct sim_thrown thrown = {.incarnation = incarnation, .last = held(node, incarnation)};
+
+    if (incarnation == 0) {
+        return; /* It was never formatted. */
+    }
+    MEM_GROW(node->thrown, node->thrown_count, node->thrown_cap, MEM_ITEMS_MAX);
+    node->thrown[node->thrown_count++] = thrown;
+}

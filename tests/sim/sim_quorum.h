@@ -1,0 +1,42 @@
+/*
+ * sim_quorum.h - the truth about the ensemble: which configuration is committed, and what the disks
+ * of its voters hold.
+ *
+ * The configuration of the founding counts from the first leader on. A CONFIG record counts from
+ * its commit on. A voter is a disk, named by id and incarnation, wherever the disk is: in its
+ * machine, on the shelf, or thrown away.
+ */
+#ifndef TESTS_SIM_SIM_QUORUM_H
+#define TESTS_SIM_SIM_QUORUM_H
+
+#include "tests/sim/sim.h"
+
+/* A leader is established; the first one tells the configuration of the founding. */
+void sim_quorum_established(struct sim *sim, const struct sim_node *leader);
+
+/* The configuration is in force from now on. */
+void sim_quorum_set(struct sim *sim, const struct zab_config *config);
+
+/* The node's seat in the committed configuration; NULL: it has none. An empty seat is one. */
+const struct zab_member *sim_seat_of(const struct sim *sim, const struct sim_node *node);
+
+/* The number of voters. */
+uint32_t sim_voters(const struct sim *sim);
+
+/* A majority of this configuration's voters has `zxid` on disk: as the store has confirmed it, or
+ * as it was before the plan harmed or discarded the disk. */
+bool sim_config_holds(struct sim *sim, const struct zab_config *config, zxid_t zxid);
+/* The same, for the committed configuration. */
+bool sim_quorum_holds(struct sim *sim, zxid_t zxid);
+
+/* Traces which disks of the committed configuration hold `zxid`. */
+void sim_quorum_trace(struct sim *sim, zxid_t zxid);
+
+/* The plan has harmed the disk in the machine, or its replica gives up the log: until its refill
+ * the disk counts as what it held before. */
+void sim_disk_harmed(struct sim_node *node);
+
+/* The disk with this incarnation is thrown away; it counts as what it held. */
+void sim_disk_discarded(struct sim_node *node, uint64_t incarnation);
+
+#endif
