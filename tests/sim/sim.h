@@ -109,6 +109,20 @@ struct sim_shadow {
     bool quarantined;
 };
 
+/* A disk has durably promised the epoch to this leader. */
+struct sim_pledge {
+    uint32_t id;
+    uint64_t incarnation;
+    uint32_t leader;
+};
+
+/* All promises of one epoch, also of disks that were harmed or thrown away since. */
+struct sim_pledges {
+    struct sim_pledge *items;
+    size_t count;
+    size_t cap;
+};
+
 /* A disk that the fault plan has harmed: until its refill it counts as what it held before. */
 struct sim_harm {
     bool is;
@@ -323,8 +337,9 @@ struct sim {
     uint32_t drop_from; /* The next ENTRY from here ... */
     uint32_t drop_to;   /* ... to here is lost on an open connection. */
     /* Truth. */
-    struct map recs; /* zxid -> struct sim_rec. */
-    struct map ests; /* epoch -> struct sim_est. */
+    struct map recs;    /* zxid -> struct sim_rec. */
+    struct map ests;    /* epoch -> struct sim_est. */
+    struct map pledges; /* epoch -> struct sim_pledges. */
     uint32_t newest_epoch;
     struct zab_config config; /* Newest committed configuration; no members: none yet. */
     struct sim_rec **log;     /* The committed sequence. */

@@ -65,7 +65,7 @@ static void establish(struct sim *sim, struct sim_node *node, uint32_t epoch)
         sim_fail(sim, "A1", "epoch %u has two established leaders: nodes %u and %u", epoch,
                  est->node, node->id);
     }
-    sim_quorum_established(sim, node);
+    sim_quorum_established(sim, node, epoch);
     if (est) {
         sim_fail(sim, "A27", "node %u starts epoch %u a second time", node->id, epoch);
     }
@@ -289,7 +289,13 @@ static void commit_config(struct sim *sim, const struct sim_node *node, struct s
     check_quorum(sim, node, rec->rec->zxid);
     commit_one(sim, rec, epoch);
     sim_seat_admit(sim, rec->rec);
-    check_quorum(sim, node, rec->rec->zxid);
+    if (!sim_quorum_holds(sim, rec->rec->zxid)) {
+        sim_quorum_trace(sim, rec->rec->zxid);
+        sim_fail(sim, "A33",
+                 "leader %u commits the configuration %" PRIx64
+                 ", which no majority of its own voters has on disk",
+                 node->id, rec->rec->zxid);
+    }
 }
 
 /*
@@ -434,6 +440,7 @@ void sim_check_init(struct sim *sim)
     sim->illegal = illegal_messages();
     map_init(&sim->recs);
     map_init(&sim->ests);
+    map_init(&sim->pledges);
 }
 
 void sim_check_release(struct sim *sim)
@@ -452,6 +459,7 @@ void sim_check_release(struct sim *sim)
     }
     map_release(&sim->recs);
     map_release(&sim->ests);
+    sim_quorum_release(sim);
     mem_free(sim->log);
     mem_free(sim->applied);
 }

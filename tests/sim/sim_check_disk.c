@@ -142,6 +142,19 @@ static void check_promise(struct sim *sim, struct sim_node *node, const struct s
     }
     node->shadow.promised_epoch = issue->epoch;
     node->shadow.promised_leader = issue->leader;
+    sim_quorum_promised(sim, node, issue->epoch, issue->leader);
+}
+
+/* The node's log may have become shorter; what is committed stays on a majority. */
+static void check_majority(struct sim *sim, const struct sim_node *node)
+{
+    if (!sim_quorum_holds(sim, sim_log_last(sim))) {
+        sim_quorum_trace(sim, sim_log_last(sim));
+        sim_fail(sim, "A13",
+                 "after node %u changed its log no majority of the configuration %" PRIx64
+                 " holds the committed %" PRIx64,
+                 node->id, sim->config.version, sim_log_last(sim));
+    }
 }
 
 /* One change is durable now. */
@@ -194,10 +207,8 @@ static void settle(struct sim *sim, struct sim_node *node, const struct sim_issu
     case ZAB_PERSIST_SNAP_ABORT:
         break;
     }
-    if (cut && !sim_quorum_holds(sim, sim_log_last(sim))) {
-        sim_quorum_trace(sim, sim_log_last(sim));
-        sim_fail(sim, "A13", "after node %u changed its log no quorum holds %" PRIx64, node->id,
-                 sim_log_last(sim));
+    if (cut) {
+        check_majority(sim, node);
     }
 }
 
@@ -333,5 +344,7 @@ void sim_check_recovered(struct sim *sim, struct sim_node *node,
                                        .promised_epoch = init->promised_epoch,
                                        .promised_leader = init->promised_leader,
                                        .quarantined = init->quarantined};
+    sim_quorum_promised(sim, node, init->promised_epoch, init->promised_leader);
+    check_majority(sim, node);
     sim_check_applied(sim, node);
 }

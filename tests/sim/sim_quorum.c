@@ -32,11 +32,82 @@ void sim_quorum_set(struct sim *sim, const struct zab_config *config)
     sim->config = *config;
 }
 
-void sim_quorum_established(struct sim *sim, const struct sim_node *leader)
+/* ---- Promises. ---- */
+
+static bool has_promised(const struct sim_pledges *pledges, const struct sim_pledge *pledge)
 {
+    for (size_t i = 0; pledges && i < pledges->count; i++) {
+        const struct sim_pledge *item = &pledges->items[i];
+
+        if (item->id == pledge->id && item->incarnation == pledge->incarnation &&
+            item->leader == pledge->leader) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_quorum_promised(struct sim *sim, const struct sim_node *node, uint32_t epoch,
+                         uint32_t leader)
+{
+    struct sim_pledges *pledges = map_get_u64(&sim->pledges, epoch);
+    struct sim_pledge pledge = {
+        .id = node->id, .incarnation = node->identity.incarnation, .leader = leader};
+
+    if (epoch == 0 || has_promised(pledges, &pledge)) {
+        return;
+    }
+    if (!pledges) {
+        pledges = mem_zalloc(1, sizeof(*pledges));
+        (void)map_put_u64(&sim->pledges, epoch, pledges);
+    }
+    MEM_GROW(pledges->items, pledges->count, pledges->cap, MEM_ITEMS_MAX);
+    pledges->items[pledges->count++] = pledge;
+}
+
+/* A leader of this epoch or a later one has committed the configuration. A leader of an older epoch
+ * may be established after that, by old promises, and can no longer commit anything. */
+static bool is_later(struct sim *sim, uint32_t epoch)
+{
+    const struct sim_rec *rec = sim_rec_find(sim, sim->config.version);
+
+    return rec && rec->commit_epoch >= epoch;
+}
+
+void sim_quorum_established(struct sim *sim, const struct sim_node *leader, uint32_t epoch)
+{
+    const struct sim_pledges *pledges = map_get_u64(&sim->pledges, epoch);
+    uint32_t voters = 0;
+    uint32_t count = 0;
+
     if (sim->config.count == 0) {
         sim_quorum_set(sim, zab_config(replica_zab(leader->replica)));
     }
+    for_each_member (member, &sim->config) {
+        struct sim_pledge pledge = {
+            .id = member->id, .incarnation = member->incarnation, .leader = leader->id};
+
+        voters += member->voter;
+        count += member->voter && has_promised(pledges, &pledge);
+    }
+    if (count <= voters / 2 && !is_later(sim, epoch)) {
+        sim_fail(sim, "A32",
+                 "leader %u starts epoch %u with the promises of %u of the %u voters of the "
+                 "configuration %" PRIx64,
+                 leader->id, epoch, count, voters, sim->config.version);
+    }
+}
+
+void sim_quorum_release(struct sim *sim)
+{
+    size_t cursor = 0;
+    struct sim_pledges *pledges;
+
+    while ((pledges = map_each(&sim->pledges, &cursor))) {
+        mem_free(pledges->items);
+        mem_free(pledges);
+    }
+    map_release(&sim->pledges);
 }
 
 const struct zab_member *sim_seat_of(const struct sim *sim, const struct sim_node *node)

@@ -11,8 +11,13 @@
 
 #include "tests/sim/sim.h"
 
-/* A leader is established; the first one tells the configuration of the founding. */
-void sim_quorum_established(struct sim *sim, const struct sim_node *leader);
+/* A leader is established: a majority has promised it the epoch (A32). The first leader tells the
+ * configuration of the founding. */
+void sim_quorum_established(struct sim *sim, const struct sim_node *leader, uint32_t epoch);
+
+/* The disk in the machine has durably promised the epoch. */
+void sim_quorum_promised(struct sim *sim, const struct sim_node *node, uint32_t epoch,
+                         uint32_t leader);
 
 /* The configuration is in force from now on. */
 void sim_quorum_set(struct sim *sim, const struct zab_config *config);
@@ -38,5 +43,7 @@ void sim_disk_harmed(struct sim_node *node);
 
 /* The disk with this incarnation is thrown away; it counts as what it held. */
 void sim_disk_discarded(struct sim_node *node, uint64_t incarnation);
+
+void sim_quorum_release(struct sim *sim);
 
 #endif
