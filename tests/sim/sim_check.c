@@ -423,6 +423,7 @@ void sim_check_end(struct sim *sim)
         sim_fail(sim, "A26", "%" PRIu64 " messages of our own replicas were refused as illegal",
                  refused - sim->bad_installs);
     }
+    sim_seat_check_end(sim);
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 

@@ -50,6 +50,19 @@ void sim_seat_check(struct sim *sim, struct sim_node *node)
     }
 }
 
+void sim_seat_check_end(struct sim *sim)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        const struct sim_node *node = &sim->nodes[id];
+
+        if (node->up && zab_config(replica_zab(node->replica))->version != sim->config.version) {
+            sim_fail(sim, "A37",
+                     "node %u ends with the configuration %" PRIx64 ", not with %" PRIx64, id,
+                     zab_config(replica_zab(node->replica))->version, sim->config.version);
+        }
+    }
+}
+
 /* The node whose seat the proposal gives to another disk, which may be back on the shelf by now;
  * the leader itself when there is none. */
 static uint32_t fresh_in(const struct sim_node *leader, const struct zab_config *config)
@@ -64,9 +77,28 @@ static uint32_t fresh_in(const struct sim_node *leader, const struct zab_config 
     return leader->id;
 }
 
+/* A second configuration in a log proves that the first one is committed. */
+static void check_one_pending(struct sim *sim, const struct sim_node *leader,
+                              const struct logrec *proposed)
+{
+    const struct sim_rec *rec = sim_rec_find(sim, proposed->prev);
+
+    while (rec && rec->rec->type != LOGREC_CONFIG) {
+        rec = rec->parent;
+    }
+    if (rec && !rec->committed) {
+        sim_fail(sim, "A37",
+                 "leader %u proposes the configuration %" PRIx64 " after %" PRIx64
+                 ", which is not committed",
+                 leader->id, proposed->zxid, rec->rec->zxid);
+    }
+}
+
 void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec)
 {
     struct zab_config config;
+
+    check_one_pending(sim, leader, rec);
 
     if (zab_config_decode(logrec_payload(rec), &config) == ERR_OK) {
         uint32_t fresh = fresh_in(leader, &config);

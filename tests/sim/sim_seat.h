@@ -14,7 +14,10 @@
 void sim_seat_started(struct sim_node *node);
 /* The configuration that a replica treats as in force must have been committed. */
 void sim_seat_check(struct sim *sim, struct sim_node *node);
-/* A leader has proposed a configuration: a fault may strike now. */
+/* At the end all replicas have the configuration that was committed last. */
+void sim_seat_check_end(struct sim *sim);
+/* A leader has proposed a configuration, after the one before was committed (A37): a fault may
+ * strike now. */
 void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);
 /* A proposed configuration that gives the seat to another disk may still be committed. */
 bool sim_seat_is_named(struct sim *sim, const struct sim_node *node);
