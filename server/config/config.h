@@ -28,7 +28,7 @@ enum {
     CONFIG_SECRET_MAX = 1024,
     CONFIG_SECRETS_MAX = KEYS_SECRETS_MAX,
     CONFIG_ERROR_MAX = 768,
-    CONFIG_ZNODE_TEXT_MAX = 36 << 10, /* Text of a configuration with the longest addresses. */
+    CONFIG_TEXT_MAX = 36 << 10, /* Text of a configuration with the longest addresses. */
     CONFIG_WARNINGS_MAX = 8,
     CONFIG_PROXIES_MAX = 64, /* Addresses and blocks in trustedProxies. */
 };
@@ -284,19 +284,20 @@ uint64_t config_number(const struct config *config, const struct config_row *row
 /* Appends the help text of all keys, one line each. */
 void config_append_help(struct buf *out);
 
-/* Appends the replicated configuration as text, the data of /zookeeper/config: one line per member
- * with its incarnation, and the version last. The text is part of the replicated state: the same
- * configuration must give the same bytes in every release. */
-void config_text(const struct zab_config *config, struct buf *out);
-
-/* Appends the text of the configuration that is encoded in `bytes`, and decoded in `config` except
- * for its version. From level 2 on, if the configuration has both addresses of each member, the
- * text is in ZooKeeper's form; else it is that of config_text.
+/* Appends the replicated configuration as text, the data of /zookeeper/config. `bytes` is the
+ * encoded configuration, and `config` the decoded one with its version. There is one line per
+ * member, and the version last:
  *
- *   server.1=zk1.example:10998:10998:participant;zk1.example:9998
+ *   server.1=participant:00000000000000ab
  *   version=100000003
  *
- * At most CONFIG_ZNODE_TEXT_MAX bytes; like config_text, the same bytes in every release. */
-void config_znode_text(const struct zab_config *config, struct slice bytes, struct buf *out);
+ * From level 2 on, if the configuration has both addresses of each member, the lines are those of
+ * ZooKeeper:
+ *
+ *   server.1=zk1.example:10998:10998:participant;zk1.example:9998
+ *
+ * At most CONFIG_TEXT_MAX bytes. The text is part of the replicated state: the same configuration
+ * must give the same bytes in every release. */
+void config_text(const struct zab_config *config, struct slice bytes, struct buf *out);
 
 #endif

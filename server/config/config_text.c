@@ -26,7 +26,7 @@ static void append_version(const struct zab_config *config, struct buf *out)
     buf_printf(out, "version=%" PRIx64, config->version);
 }
 
-void config_text(const struct zab_config *config, struct buf *out)
+static void append_short(const struct zab_config *config, struct buf *out)
 {
     for_each_member (member, config) {
         buf_printf(out, "server.%" PRIu32 "=%s:%016" PRIx64 "\n", member->id, role_of(member),
@@ -146,10 +146,10 @@ static void append_member(const struct zab_member *member, struct slice bytes, s
     buf_append_byte(out, '\n');
 }
 
-void config_znode_text(const struct zab_config *config, struct slice bytes, struct buf *out)
+void config_text(const struct zab_config *config, struct slice bytes, struct buf *out)
 {
     if (!has_addresses(config, bytes)) {
-        config_text(config, out);
+        append_short(config, out);
         return;
     }
     for_each_member (member, config) {

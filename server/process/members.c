@@ -26,16 +26,6 @@ void members_list(const struct config *config, const struct zab_config *committe
     ASSERT(ret_members->count == members_count(config, committed));
 }
 
-const struct member_row *members_find(const struct members *members, uint32_t id)
-{
-    for (uint32_t i = 0; i < members->count; i++) {
-        if (members->rows[i].id == id) {
-            return &members->rows[i];
-        }
-    }
-    return NULL;
-}
-
 bool members_votes(const struct config *config, const struct zab_config *committed, uint32_t id)
 {
     const struct zab_member *member = zab_config_find(committed, id);

@@ -25,9 +25,6 @@ struct members {
 void members_list(const struct config *config, const struct zab_config *committed,
                   struct members *ret_members);
 
-/* Returns the row of this id; NULL: no member has it. */
-const struct member_row *members_find(const struct members *members, uint32_t id);
-
 /* Whether replica `id` is a member with a seat. */
 bool members_votes(const struct config *config, const struct zab_config *committed, uint32_t id);
 

@@ -201,8 +201,8 @@ static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
         rebuild->config = config;
         keep_bytes(&rebuild->config_bytes, logrec_payload(rec));
     }
-    buf_init(&text, 1 << 16);
-    config_text(&config, &text);
+    buf_init(&text, CONFIG_TEXT_MAX);
+    config_text(&config, logrec_payload(rec), &text);
     state_set_config(rebuild->state, rec->zxid, buf_slice(&text));
     buf_release(&text);
     return ERR_OK;

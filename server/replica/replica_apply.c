@@ -121,8 +121,8 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
     }
     config.version = rec->zxid;
     times_of_config(replica, &config);
-    buf_init(&text, 1 << 16);
-    config_text(&config, &text);
+    buf_init(&text, CONFIG_TEXT_MAX);
+    config_text(&config, logrec_payload(rec), &text);
     state_set_config(state, rec->zxid, buf_slice(&text));
     buf_release(&text);
     return config_set(replica, state, rec);

@@ -35,7 +35,7 @@ static void set_up(struct sample *sample)
         (struct zab_config_edit){.id = 65535, .texts = texts("10.0.0.7", 65535, "zk_7.example:1")};
     sample->parts = (struct zab_config_parts){.edits = sample->edits, .edit_count = 3};
     buf_init(&sample->bytes, (size_t)2 * ZAB_CONFIG_BYTES_MAX);
-    buf_init(&sample->text, CONFIG_ZNODE_TEXT_MAX);
+    buf_init(&sample->text, CONFIG_TEXT_MAX);
 }
 
 static void tear_down(struct sample *sample)
@@ -54,7 +54,7 @@ static const char *said(struct sample *sample)
     assert_int_equal(zab_config_write(&sample->config, &sample->parts, &sample->bytes), ERR_OK);
     assert_int_equal(zab_config_decode(buf_slice(&sample->bytes), &config), ERR_OK);
     config.version = sample->config.version;
-    config_znode_text(&config, buf_slice(&sample->bytes), &sample->text);
+    config_text(&config, buf_slice(&sample->bytes), &sample->text);
     assert_false(sample->text.overflow);
     return buf_cstr(&sample->text);
 }
@@ -66,8 +66,6 @@ static const char old_text[] = "server.1=participant:0000000000000abc\n"
 
 TEST(the_text_before_level_2, sample, set_up, tear_down)
 {
-    config_text(&sample->config, &sample->text);
-    assert_string_equal(buf_cstr(&sample->text), old_text);
     sample->config.level = 1;
     assert_string_equal(said(sample), old_text);
     sample->config.level = 0; /* Format 3 has no texts. */
@@ -100,7 +98,7 @@ TEST(the_version_is_that_of_the_caller, sample, set_up, tear_down)
     (void)said(sample);
     sample->config.version = UINT64_C(0xabcdef0123456789);
     buf_clear(&sample->text);
-    config_znode_text(&sample->config, buf_slice(&sample->bytes), &sample->text);
+    config_text(&sample->config, buf_slice(&sample->bytes), &sample->text);
     assert_non_null(strstr(buf_cstr(&sample->text), "\nversion=abcdef0123456789"));
 }
 
@@ -169,5 +167,5 @@ TEST(the_longest_text_has_room, sample, set_up, tear_down)
     hosts[0][ZAB_HOST_MAX] = '\0';
     sample->edits[0].texts = texts(hosts[0], 65535, client);
     (void)said(sample);
-    assert_true(sample->text.len * ZAB_MEMBERS_MAX < CONFIG_ZNODE_TEXT_MAX);
+    assert_true(sample->text.len * ZAB_MEMBERS_MAX < CONFIG_TEXT_MAX);
 }
