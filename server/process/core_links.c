@@ -16,6 +16,24 @@ static void check_files(struct core *core, const struct config *config, uint32_t
     core->files_peers = max_u32(core->files_peers, peers);
 }
 
+/* Takes the address from the committed configuration, unless it was taken from this version. */
+static void take_address(const struct zab *zab, struct core_peer *link)
+{
+    zxid_t version = zab_config(zab)->version;
+    struct zab_texts texts;
+
+    if (link->address_known && link->address_version == version) {
+        return;
+    }
+    link->address_known = true;
+    link->address_version = version;
+    link->address[0] = '\0';
+    if (zab_config_texts(zab_config_bytes(zab), link->id, &texts) && texts.port != 0) {
+        (void)snprintf(link->address, sizeof link->address, "%.*s:%u", (int)texts.host.len,
+                       (const char *)texts.host.data, texts.port);
+    }
+}
+
 void core_refresh_links(struct server *server)
 {
     struct core *core = &server->core;
@@ -27,5 +45,8 @@ void core_refresh_links(struct server *server)
         ids[i + 1] = peers[i].id;
     }
     links_keep(&core->links, ids, count + 1);
+    for_each_link (link, &core->links) {
+        take_address(replica_zab(core->replica), link);
+    }
     check_files(core, server->config, (uint32_t)count);
 }

@@ -343,6 +343,21 @@ static void write_peer(const struct config *config, struct jsonw *json,
     write_url(json, link->advertise, https);
 }
 
+/* Writes the address for other replicas: that of the configuration file, else that of the committed
+ * configuration. */
+static void write_address(struct jsonw *json, const struct member_row *row,
+                          const struct core_peer *link)
+{
+    char address[LINK_ADDRESS_MAX];
+
+    if (row->server) {
+        (void)snprintf(address, sizeof address, "%s:%u", row->server->host, row->server->port);
+        jsonw_kv_cstr(json, "peer", address);
+    } else if (link->address[0] != '\0') {
+        jsonw_kv_cstr(json, "peer", link->address);
+    }
+}
+
 static void write_member(struct gate *gate, struct jsonw *json, const struct publication *copy,
                          const struct member_row *row, bool https)
 {
@@ -353,12 +368,7 @@ static void write_member(struct gate *gate, struct jsonw *json, const struct pub
     jsonw_object(json);
     jsonw_kv_u64(json, "id", row->id);
     jsonw_kv_cstr(json, "role", row->voter ? "voter" : "observer");
-    if (row->server) {
-        char address[CONFIG_HOST_MAX + 8];
-
-        (void)snprintf(address, sizeof address, "%s:%u", row->server->host, row->server->port);
-        jsonw_kv_cstr(json, "peer", address);
-    }
+    write_address(json, row, link);
     if (row->id == config->id) {
         write_self(gate, json, copy, link, https);
     } else if (peer) {

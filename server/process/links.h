@@ -15,12 +15,17 @@
 
 enum {
     LINKS_MAX = ZAB_MEMBERS_MAX + 1, /* This replica and its peers. */
+    LINK_ADDRESS_MAX = CONFIG_HOST_MAX + 8,
     PEER_REFUSED_MAX = 200
 };
 
 /* The connection with a replica: what the replica has reported, or why there is no connection. */
 struct core_peer {
     uint32_t id;
+    char address[LINK_ADDRESS_MAX]; /* host:port for other replicas, in the committed configuration;
+                                       "": it has none. */
+    bool address_known;             /* `address` was taken from the configuration of */
+    zxid_t address_version;         /* this version. */
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "": they do not. */
     bool refusal_waits;               /* `refused` is still to be logged. */

@@ -157,12 +157,14 @@ TEST(the_members_are_those_of_the_committed_configuration, fixture, setup, teard
     advertise(published, 3, "three.test:1");
     advertise(published, 9, "nine.test:1");
     (void)snprintf(links_find(&published->links, 9)->refused, PEER_REFUSED_MAX, "a wrong secret");
+    (void)snprintf(links_find(&published->links, 9)->address, LINK_ADDRESS_MAX, "zk9:10998");
+    (void)snprintf(links_place(&published->links, 1)->address, LINK_ADDRESS_MAX, "zk1:10998");
     const char *text = said(fixture, write_ensemble);
 
     assert_non_null(strstr(text, "\"id\":1,\"role\":\"observer\",\"peer\":\"localhost:1\"}"));
     assert_non_null(strstr(text, "\"id\":2,\"role\":\"voter\",\"peer\":\"localhost:2\","));
     assert_null(strstr(text, "\"id\":3"));
-    assert_non_null(strstr(text, "\"id\":9,\"role\":\"voter\",\"state\":"));
+    assert_non_null(strstr(text, "\"id\":9,\"role\":\"voter\",\"peer\":\"zk9:10998\",\"state\":"));
     assert_non_null(strstr(text, "\"refused\":\"a wrong secret\""));
     assert_string_equal(said(fixture, gate_write_servers), "[\"nine.test:1\"]");
 

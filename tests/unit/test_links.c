@@ -5,6 +5,7 @@
 #include "tests/lib/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct table {
     struct links links;
@@ -108,6 +109,51 @@ TEST(the_core_has_an_entry_for_itself_and_each_peer, bench, bench_lead, bench_te
     assert_int_equal(server->core.links.count, 3);
     assert_refused(&server->core.links, 3);
     assert_int_equal(server->core.files_peers, 2);
+    mem_free(config);
+    mem_free(server);
+}
+
+/* A record with the address of member `id`. */
+static void change_address(struct bench *bench, uint32_t id, const char *host, zxid_t zxid)
+{
+    struct zab_config config = bench->drive.init.config;
+    struct zab_config_edit edit = {.id = id, .texts = {.host = slice_str(host), .port = 65535}};
+    struct zab_config_parts parts = {.edits = &edit, .edit_count = 1};
+    struct buf bytes;
+
+    config.level = 1;
+    config.version = zxid;
+    buf_init(&bytes, ZAB_CONFIG_BYTES_MAX);
+    assert_int_equal(zab_config_write(&config, &parts, &bytes), ERR_OK);
+    drive_entry(&bench->drive,
+                drive_log_add_type(&bench->drive.theirs, LOGREC_CONFIG, zxid, buf_slice(&bytes)),
+                0);
+    buf_release(&bytes);
+    bench_commit(&bench->drive, zxid);
+}
+
+/* Replica 1 of 3 follows. */
+TEST(addresses_are_those_of_the_committed_configuration, bench, bench_follow, bench_tear_down)
+{
+    struct server *server = mem_zalloc(1, sizeof *server);
+    struct config *config = mem_zalloc(1, sizeof *config);
+    const struct links *links = &server->core.links;
+    char longest[ZAB_HOST_MAX + 1] = {0};
+
+    memset(longest, 'h', ZAB_HOST_MAX);
+    config->id = 1;
+    server->config = config;
+    server->core.replica = bench->replica;
+    core_refresh_links(server);
+    assert_string_equal(links_see(links, 2)->address, "");
+    change_address(bench, 2, longest, zxid_make(1, 1));
+    core_refresh_links(server);
+    assert_int_equal(strlen(links_see(links, 2)->address), ZAB_HOST_MAX + 6);
+    assert_string_equal(links_see(links, 3)->address, "");
+    change_address(bench, 3, "zk3", zxid_make(1, 2));
+    core_refresh_links(server);
+    assert_string_equal(links_see(links, 2)->address, "");
+    assert_string_equal(links_see(links, 3)->address, "zk3:65535");
     mem_free(config);
     mem_free(server);
 }
