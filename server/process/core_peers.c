@@ -23,20 +23,19 @@ const char *core_peer_duplicate(const struct config *config, const struct core_p
     return is_now ? peer->duplicate : NULL;
 }
 
-static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
+static void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
 {
     struct server *server = ctx;
     struct core_peer *entry = links_place(&server->core.links, peer);
     struct zab_event event = {
         .type = ZAB_EV_PEER_UP,
         .peer = peer,
-        .peer_up = {.incarnation = incarnation, .bootstrapping = bootstrapping},
+        .peer_up = {.incarnation = identity->incarnation, .bootstrapping = identity->bootstrapping},
     };
 
-    memcpy(event.peer_up.cluster, cluster, ZAB_CLUSTER_LEN);
+    memcpy(event.peer_up.cluster, identity->cluster, ZAB_CLUSTER_LEN);
     if (entry) {
-        (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
+        (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", identity->advertise);
         entry->refused[0] = '\0';
         entry->refusal_waits = false;
     }

@@ -33,15 +33,11 @@ static struct {
     struct keys *dialer; /* Those of an honest replica 2. */
 } bench;
 
-static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
+static void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
 {
     (void)ctx;
     (void)peer;
-    (void)incarnation;
-    (void)cluster;
-    (void)bootstrapping;
-    (void)advertise;
+    (void)identity;
     ASSERT(false); /* Nothing is proven. */
 }
 

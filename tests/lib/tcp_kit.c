@@ -16,18 +16,18 @@ static void then(struct kit_node *node, enum kit_event event)
     }
 }
 
-static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping, const char *advertise)
+static void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
 {
     struct kit_node *node = ctx;
 
     node->ups++;
     node->next_round = 0;
     node->peer = peer;
-    node->hello.incarnation = incarnation;
-    node->hello.bootstrapping = bootstrapping;
-    memcpy(node->hello.cluster, cluster, ZAB_CLUSTER_LEN);
-    (void)snprintf(node->hello.advertise, sizeof(node->hello.advertise), "%s", advertise);
+    node->hello.incarnation = identity->incarnation;
+    node->hello.bootstrapping = identity->bootstrapping;
+    node->hello.level = identity->level;
+    memcpy(node->hello.cluster, identity->cluster, ZAB_CLUSTER_LEN);
+    (void)snprintf(node->hello.advertise, sizeof(node->hello.advertise), "%s", identity->advertise);
     then(node, KIT_UP);
 }
 
@@ -132,6 +132,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
         .cluster = {setup->cluster[id]},
         .history = setup->history[id],
         .bootstrapping = id == 2,
+        .level = setup->level[id],
         .advertise = advertise};
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,
@@ -147,6 +148,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
     *node = (struct kit_node){.ups = 0};
     loop_init(&node->loop);
     assert_int_equal(tcp_open(&node->loop, &options, &handler, &node->tcp), ERR_OK);
+    tcp_set_level(node->tcp, setup->ensemble_level[id]);
     keys_release(keys);
 }
 

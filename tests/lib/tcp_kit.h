@@ -53,6 +53,8 @@ struct kit_setup {
     struct keys_options files[3]; /* Names of the files of a certificate; no secrets. */
     uint8_t cluster[3];
     uint64_t history[3];
+    uint8_t level[3];          /* Feature level that the replica supports. */
+    uint8_t ensemble_level[3]; /* Feature level of the ensemble that the replica knows. */
     uint64_t queue_bytes_max;
     uint64_t records_per_key;
     uint32_t shaking_max;

@@ -54,16 +54,11 @@ static uint16_t via[PROCESSES]
                    [IDS]; /* The port that a process dials for an id, if not the id's own. */
 static uint32_t probe_ms = PROBE_MS;
 
-static inline void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                         const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping,
-                         const char *advertise)
+static inline void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
 {
     struct process *process = ctx;
 
-    (void)incarnation;
-    (void)cluster;
-    (void)bootstrapping;
-    (void)advertise;
+    (void)identity;
     process->ups[peer]++;
 }
 

@@ -27,11 +27,39 @@ TEST(garbage)
     kit_stop_both();
 }
 
-/* Becomes replica 2 by hand; returns the connection's nonce. */
+enum {
+    LEVELS_LEN = 2 /* Of the feature levels, which end a HELLO. */
+};
+
+/* Makes the HELLO that of a dialer whose release ends it before the last `missing` bytes. */
+static void shorten_hello(struct buf *hello, size_t missing,
+                          const struct hello_transcript *transcript, struct slice secret)
+{
+    size_t len = wire_load_u32(hello->data) - missing;
+    struct buf text;
+
+    buf_init(&text, 1024);
+    buf_append_str(&text, "dialer:");
+    buf_append(&text, transcript->dialer, GREETING_LEN);
+    buf_append(&text, transcript->acceptor, GREETING_LEN);
+    if (transcript->sealed) {
+        buf_append_str(&text, "sealed:");
+        buf_append(&text, transcript->channel, sizeof(transcript->channel));
+    }
+    buf_append(&text, hello->data + HELLO_LEN_LEN, len);
+    wire_store_u32(hello->data, (uint32_t)len);
+    crypto_hmac_sha256(secret, buf_slice(&text), hello->data + HELLO_LEN_LEN + len);
+    hello->len -= missing;
+    buf_release(&text);
+}
+
+/* Becomes replica 2 by hand; a release before the feature levels does not send them. Returns the
+ * connection's nonce. */
 static uint64_t shake_raw(const struct kit_setup *setup, struct raw *raw, uint16_t version)
 {
     struct greeting greeting = {.version = version, .from = 2, .to = 1};
-    struct hello hello = {.incarnation = 5, .cluster = {7}, .start = 5};
+    struct hello hello = {
+        .incarnation = 5, .cluster = {7}, .start = 5, .level = 3, .ensemble_level = 0};
     struct hello_transcript transcript = {.sealed = raw->seal != NULL};
     struct slice secret = slice_str(setup->secret[1] ? setup->secret[1] : "");
     uint8_t answer[HELLO_WIRE_MAX];
@@ -45,6 +73,9 @@ static uint64_t shake_raw(const struct kit_setup *setup, struct raw *raw, uint16
     raw_read(setup, raw, transcript.acceptor, GREETING_LEN);
     buf_init(&out, HELLO_WIRE_MAX);
     hello_encode(&hello, &transcript, secret, true, &out);
+    if (version < PROTOCOL_VERSION_LEVELS) {
+        shorten_hello(&out, LEVELS_LEN, &transcript, secret);
+    }
     raw_write(raw, out.data, out.len);
     buf_release(&out);
 
@@ -56,6 +87,8 @@ static uint64_t shake_raw(const struct kit_setup *setup, struct raw *raw, uint16
     assert_int_equal(
         hello_decode(slice_make(answer, len), &transcript, secret, false, &hello, &len), ERR_OK);
     assert_int_equal(hello.incarnation, 101);
+    assert_int_equal(hello.level, setup->level[1]);
+    assert_int_equal(hello.ensemble_level, setup->ensemble_level[1]);
     return hello_connection_nonce(&transcript, secret);
 }
 
@@ -165,7 +198,7 @@ static void expect_refusal(uint16_t version, const char *why)
 TEST(other_versions)
 {
     expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 5 of the protocol");
-    expect_refusal(PROTOCOL_VERSION + 2, "version 8 of the protocol");
+    expect_refusal(PROTOCOL_VERSION + 2, "version 9 of the protocol");
 }
 
 static void send_raw(struct raw *raw, struct frame_header *header, uint32_t number,
@@ -210,5 +243,79 @@ TEST(a_peer_one_version_ahead_works)
     buf_release(&payload);
     raw_end(&raw);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
+    kit_stop(1);
+}
+
+/* ---- One version behind. ---- */
+
+TEST(a_peer_one_version_behind_works)
+{
+    struct kit_setup setup = kit_make_setup();
+    struct frame_header header = {
+        .version = PROTOCOL_VERSION - 1, .type = ZAB_PING, .from = 2, .to = 1, .cluster = {7}};
+    struct zab_msg ping = {.type = ZAB_PING, .dialogue = 3, .epoch = 4, .ping.commit = 5};
+    struct buf payload;
+
+    setup.level[1] = 2;
+    kit_start(&setup, 1);
+    kit_nodes[1].hello.level = 9;
+
+    struct raw raw = raw_dial_1(&setup);
+
+    header.nonce = shake_raw(&setup, &raw, PROTOCOL_VERSION - 1);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
+    assert_int_equal(kit_nodes[1].hello.level, 0); /* It has not said any. */
+    buf_init(&payload, 1024);
+    zab_msg_encode(&ping, &payload);
+    send_raw(&raw, &header, 0, buf_slice(&payload));
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].messages == 1);
+    header.version = PROTOCOL_VERSION;
+    send_raw(&raw, &header, 1, buf_slice(&payload));
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
+    assert_non_null(strstr(kit_nodes[1].why, "another version"));
+    buf_release(&payload);
+    raw_end(&raw);
+    kit_stop(1);
+}
+
+/* The peer's release is older than the levels: it is refused before it has proven itself, and would
+ * not understand a reason. */
+TEST(a_peer_one_version_behind_is_refused_above_level_0)
+{
+    struct kit_setup setup = kit_make_setup();
+    struct greeting greeting = {.version = PROTOCOL_VERSION - 1, .from = 2, .to = 1};
+    uint8_t bytes[GREETING_LEN];
+
+    setup.level[1] = 2;
+    setup.ensemble_level[1] = 1;
+    kit_start(&setup, 1);
+
+    struct raw raw = raw_dial_1(&setup);
+
+    greeting_encode(&greeting, bytes);
+    raw_write(&raw, bytes, sizeof(bytes));
+    raw_read(&setup, &raw, bytes, sizeof(bytes));
+    KIT_RUN_UNTIL(&setup, raw_ended(&raw));
+    assert_string_equal(kit_nodes[1].why,
+                        "replica 2 supports feature levels up to 0, and this ensemble uses level "
+                        "1: start replica 2 with a later release");
+    raw_end(&raw);
+    kit_stop(1);
+}
+
+TEST(a_hello_tells_the_level)
+{
+    struct kit_setup setup = kit_make_setup();
+
+    setup.level[1] = 3;
+    setup.ensemble_level[1] = 2;
+    kit_start(&setup, 1);
+
+    struct raw raw = raw_dial_1(&setup);
+
+    (void)shake_raw(&setup, &raw, PROTOCOL_VERSION);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
+    assert_int_equal(kit_nodes[1].hello.level, 3);
+    raw_end(&raw);
     kit_stop(1);
 }

@@ -22,8 +22,9 @@ enum {
  * skips what is new in the later version. Versions 1 to 5 were never released.
  */
 enum {
-    PROTOCOL_VERSION = 6,
+    PROTOCOL_VERSION = 7,
     PROTOCOL_VERSION_OLDEST = 6,
+    PROTOCOL_VERSION_LEVELS = 7, /* Replicas of earlier versions support feature level 0 only. */
 };
 
 struct frame_header {

@@ -20,8 +20,9 @@ static const struct wire_field identity_fields[] = {
     IDENTITY(TEXT, refusal),    {.form = WIRE_END},
 };
 
-/* Members that a release without them leaves out. */
-static const struct wire_field later_fields[] = {IDENTITY(INT, tls), {.form = WIRE_END}};
+/* Members that a release without them leaves out, with all members that follow: they count as 0. */
+static const struct wire_field later_fields[] = {
+    IDENTITY(INT, tls), IDENTITY(INT, level), IDENTITY(INT, ensemble_level), {.form = WIRE_END}};
 
 _Static_assert(AT_NONCE + GREETING_NONCE_LEN == GREETING_LEN, "the nonce ends the greeting");
 
@@ -96,6 +97,19 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     buf_release(&identity);
 }
 
+static void get_later(struct wire_reader *reader, struct hello *hello)
+{
+    const struct wire_field *field = later_fields;
+
+    hello->tls = 0;
+    hello->level = 0;
+    hello->ensemble_level = 0;
+    while (field->form != WIRE_END && !wire_reader_done(reader)) {
+        wire_get_field(reader, field++, hello);
+    }
+    hello->tls = hello->tls <= KEYS_REQUIRED + 1 ? hello->tls : 0;
+}
+
 enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
                       struct slice secret, bool by_dialer, struct hello *ret_hello, size_t *ret_len)
 {
@@ -127,11 +141,7 @@ enum err hello_decode(struct slice in, const struct hello_transcript *transcript
     /* A later version may have added members at the end. */
     wire_reader_init(&reader, identity);
     wire_get_fields(&reader, identity_fields, ret_hello);
-    ret_hello->tls = 0;
-    if (!wire_reader_done(&reader)) {
-        wire_get_fields(&reader, later_fields, ret_hello);
-        ret_hello->tls = ret_hello->tls <= KEYS_REQUIRED + 1 ? ret_hello->tls : 0;
-    }
+    get_later(&reader, ret_hello);
     return wire_reader_ok(&reader) && ret_hello->start != 0 ? ERR_OK : ERR_FORMAT;
 }
 

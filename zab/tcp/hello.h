@@ -44,7 +44,9 @@ struct hello {
     uint64_t start;   /* Start number of the process: see tcp_options. */
     char advertise[HELLO_ADVERTISE_MAX + 1];
     char refusal[HELLO_REFUSAL_MAX + 1]; /* Why the acceptor hangs up next; "": it does not. */
-    uint8_t tls; /* The sender's peerTls: enum keys_mode plus 1; 0: its release has no TLS. */
+    uint8_t tls;   /* The sender's peerTls: enum keys_mode plus 1; 0: its release has no TLS. */
+    uint8_t level; /* Highest feature level that the sender's release supports. */
+    uint8_t ensemble_level; /* Feature level that the ensemble uses, as far as the sender knows. */
 };
 
 /* What both proofs cover: both greetings, and of a sealed connection the value that TLS exports, so

@@ -237,6 +237,18 @@ void tcp_compare_keys(struct conn *conn)
                         : !keys_have(keys, keys_secret(conn->keys, conn->secret));
 }
 
+static void report_up(const struct conn *conn)
+{
+    const struct tcp_handler *handler = &conn->tcp->handler;
+    struct tcp_identity identity = {.incarnation = conn->identity.incarnation,
+                                    .bootstrapping = conn->identity.bootstrapping,
+                                    .level = conn->identity.level,
+                                    .advertise = conn->identity.advertise};
+
+    memcpy(identity.cluster, conn->identity.cluster, ZAB_CLUSTER_LEN);
+    handler->on_up(handler->ctx, conn->peer, &identity);
+}
+
 /* Ends the peer's earlier connection, also one from before the peer was removed and added again, so
  * that the owner gets its on_down first. That callback may end this connection. */
 static void end_before(struct conn *conn)
@@ -283,7 +295,5 @@ void tcp_established(struct conn *conn)
     link->looked_ms = conn->up_since_ms;
     link->refusal[0] = '\0';
     link->hang_ups = 0;
-    tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,
-                       conn->identity.cluster, conn->identity.bootstrapping,
-                       conn->identity.advertise);
+    report_up(conn);
 }

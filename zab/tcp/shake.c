@@ -52,7 +52,9 @@ void shake_hello(struct conn *conn, const char *refusal)
                           .bootstrapping = tcp->options.bootstrapping,
                           .history = tcp->options.history,
                           .start = tcp->options.start,
-                          .tls = (uint8_t)(tcp->options.tls + 1)};
+                          .tls = (uint8_t)(tcp->options.tls + 1),
+                          .level = tcp->options.level,
+                          .ensemble_level = tcp->ensemble_level};
 
     memcpy(hello.cluster, tcp->options.cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(hello.advertise, sizeof(hello.advertise), "%s", tcp->advertise);
@@ -199,8 +201,33 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     return check_seal(conn);
 }
 
+/* Checks that both replicas support the feature level of the ensemble that either of them knows.
+ * Before the HELLO the peer counts as one that supports level 0. Returns false after a refusal. */
+static bool check_level(struct conn *conn)
+{
+    const struct tcp *tcp = conn->tcp;
+    const struct hello *theirs = &conn->identity;
+
+    if (theirs->level >= tcp->ensemble_level && tcp->options.level >= theirs->ensemble_level) {
+        return true;
+    }
+    if (!conn->dialed && conn->state == CONN_HELLO) {
+        shake_hello(conn, ""); /* The dialer finds the same reason in it. */
+    }
+    if (theirs->level < tcp->ensemble_level) {
+        return tcp_refuse(conn,
+                          "replica %u supports feature levels up to %u, and this ensemble uses "
+                          "level %u: start replica %u with a later release",
+                          conn->peer, theirs->level, tcp->ensemble_level, conn->peer);
+    }
+    return tcp_refuse(conn,
+                      "this replica supports feature levels up to %u, and the ensemble of replica "
+                      "%u uses level %u: start this replica with a later release",
+                      tcp->options.level, conn->peer, theirs->ensemble_level);
+}
+
 /* Makes both sides use the older of their two versions. Returns false, after a refusal, when the
- * versions are too far apart. */
+ * versions are too far apart, or a version is too old for the level of the ensemble. */
 static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
 {
     uint32_t theirs = greeting->version;
@@ -208,13 +235,13 @@ static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
     if (theirs < PROTOCOL_VERSION_OLDEST || theirs > PROTOCOL_VERSION + 1) {
         return tcp_refuse(
             conn,
-            "the peer speaks version %u of the protocol, this replica version %u: upgrade one "
-            "release at a time",
-            theirs, (unsigned)PROTOCOL_VERSION);
+            "the peer speaks version %u of the protocol, this replica versions %u and %u: their "
+            "releases are too far apart; upgrade one release at a time",
+            theirs, (unsigned)PROTOCOL_VERSION_OLDEST, (unsigned)PROTOCOL_VERSION);
     }
     conn->is_newer = theirs > PROTOCOL_VERSION;
     conn->version = (uint16_t)(conn->is_newer ? PROTOCOL_VERSION : theirs);
-    return true;
+    return conn->version >= PROTOCOL_VERSION_LEVELS || check_level(conn);
 }
 
 /* Takes the greeting. Returns true when the handshake continues with the HELLO. */
@@ -335,7 +362,7 @@ static bool take_hello(struct conn *conn)
         refused_by_peer(conn);
         return false;
     }
-    return check_identity(conn);
+    return check_identity(conn) && check_level(conn);
 }
 
 bool shake_input(struct conn *conn)

@@ -116,6 +116,11 @@ void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], u
     tcp_doom_all(tcp, "this replica has a new identity");
 }
 
+void tcp_set_level(struct tcp *tcp, uint8_t level)
+{
+    tcp->ensemble_level = level;
+}
+
 void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg)
 {
     struct link *link = tcp_link(tcp, peer);

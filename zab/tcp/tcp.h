@@ -56,7 +56,17 @@ struct tcp_options {
     /* A process whose id is claimed keeps the id if it answers within this time. */
     uint32_t probe_ms;
     bool bootstrapping;
+    uint8_t level;         /* Highest feature level that this release supports. */
     const char *advertise; /* Address for clients, sent to the peers; "" for none. */
+};
+
+/* What a peer has proven about itself. */
+struct tcp_identity {
+    uint64_t incarnation;
+    uint8_t cluster[ZAB_CLUSTER_LEN];
+    bool bootstrapping;
+    uint8_t level;         /* Highest feature level that its release supports. */
+    const char *advertise; /* Its address for clients; "" for none. Belongs to the transport. */
 };
 
 /* Callbacks run in loop dispatch, tcp_flush and tcp_tick, never in tcp_send, tcp_disconnect,
@@ -64,9 +74,7 @@ struct tcp_options {
  * reports the end. A callback may call these four and tcp_flush, but not tcp_close. Each on_up has
  * one on_down, also if the peer has been removed meanwhile. */
 struct tcp_handler {
-    void (*on_up)(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool bootstrapping,
-                  const char *advertise);
+    void (*on_up)(void *ctx, uint32_t peer, const struct tcp_identity *identity);
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
     /* Optional: a handshake was refused; called once per peer and reason. `peer` 0: an unknown
      * caller. */
@@ -94,6 +102,11 @@ void tcp_close(struct tcp *tcp); /* Runs no callbacks. Accepts NULL. */
  * closed, so that their peers learn the identity when they reconnect. */
 void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], uint64_t history,
                       bool bootstrapping);
+
+/* Sets the feature level that the ensemble uses; 0 at first. From now on a handshake is refused if
+ * either replica's release does not support the level that the other one knows. Existing
+ * connections stay: what they carry tells such a peer that it must end. */
+void tcp_set_level(struct tcp *tcp, uint8_t level);
 
 /* Replaces the list of the other replicas, at most ZAB_MEMBERS_MAX. An entry with the id of this
  * replica has only one use: no certificate of another replica may name its hosts; without such an

@@ -184,7 +184,8 @@ struct tcp {
     uint64_t unsealed;
     uint64_t skipped;
     uint64_t duplicates;
-    bool seen_changed; /* SEEN is to be sent to the peers. */
+    bool seen_changed;      /* SEEN is to be sent to the peers. */
+    uint8_t ensemble_level; /* Feature level that the ensemble uses. */
     /* No caller is accepted before this, because no descriptor was left; 0: all are accepted. */
     uint64_t accept_from_ms;
     uint64_t unknown_at_ms; /* When a refusal of an unknown caller was reported; 0: never. */
