@@ -1,11 +1,5 @@
-/* Admission: the new disk of a known member takes the seat of the old one. */
+/* When the new disk of a known member may take the seat of the old one; disks that are refused. */
 #include "zab/zab_int.h"
-
-static bool is_present(const struct zab *zab, const struct peer *peer)
-{
-    return is_in_step(peer) &&
-           zab->now_ms - peer->learner.heard_ms < ticks_ms(zab, zab->limits.sync_limit);
-}
 
 /*
  * Whether the last admission to this seat is at least admit_again_ms ago. Without this limit
@@ -21,7 +15,7 @@ static bool admitted_long_ago(const struct zab *zab, const struct zab_member *me
 
 /* Whether the peer may be admitted: an unknown disk under a voter's id, refilled and in step, while
  * the old disk stays away. */
-static bool may_admit(const struct zab *zab, const struct peer *peer)
+bool may_admit(const struct zab *zab, const struct peer *peer)
 {
     const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
 
@@ -33,82 +27,6 @@ static bool may_admit(const struct zab *zab, const struct peer *peer)
         return false;
     }
     return admitted_long_ago(zab, member);
-}
-
-static void propose_config(struct zab *zab, struct zab_config *config)
-{
-    struct buf bytes;
-
-    ASSERT(!zab->config.has_pending);
-    config->version = zab->trail.last + 1;
-    ASSERT(config->version > zab->config.committed.version);
-    buf_init(&bytes, ZAB_CONFIG_BYTES_MAX);
-    /* Only the leader's own changes of known members come here: the bytes fit. */
-    enum err err = zab_config_write(
-        config, &(struct zab_config_parts){.texts_of = blob_slice(zab->config.committed_bytes)},
-        &bytes);
-
-    ASSERT(err == ERR_OK);
-    broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
-    ASSERT(zab->trail.last == config->version);
-    buf_release(&bytes);
-}
-
-static void propose_admission(struct zab *zab, const struct peer *peer)
-{
-    struct zab_config config = zab->config.committed;
-
-    PROBE("zab.admitted");
-    for (uint32_t i = 0; i < config.count; i++) {
-        if (config.members[i].id == peer->id) {
-            config.members[i].voter = true;
-            config.members[i].empty_seat = false;
-            config.members[i].incarnation = peer->incarnation;
-            config.members[i].admitted_age_ms = zab->age_ms ? zab->age_ms : 1;
-        }
-    }
-    propose_config(zab, &config);
-    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_ADMISSION, .peer = peer->id});
-}
-
-/* Whether no CONFIG record holds the configuration yet. 'zabra recover' writes a configuration to
- * the survivor's disk only, with a version whose counter is 0. No CONFIG record has such a zxid. */
-static bool is_unwritten(const struct zab_config *config)
-{
-    return config->version != 0 && zxid_counter(config->version) == 0;
-}
-
-void admit_tick(struct zab *zab)
-{
-    ASSERT(zab->state == ZAB_LEADING);
-    bootstrap_tell(zab);
-    if (zab->config.has_pending || zab->now_ms < zab->admit_ms || zab_next_zxid(zab) == 0) {
-        return;
-    }
-    zab->admit_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    /* The configuration is newer than this leader's log, so a later leader has committed it: this
-     * leader can commit nothing any more. */
-    if (zab->config.committed.version > zab->trail.last) {
-        return;
-    }
-    /* A quorum must be in step without the new disk. An unknown disk is not counted, since its
-     * incarnation is not in the configuration. */
-    if (!quorum_has(zab, true, is_present)) {
-        return;
-    }
-    if (is_unwritten(&zab->config.committed)) {
-        struct zab_config config = zab->config.committed;
-
-        PROBE("zab.config_written");
-        propose_config(zab, &config);
-        return;
-    }
-    for_each_peer (peer, zab) {
-        if (may_admit(zab, peer)) {
-            propose_admission(zab, peer);
-            return;
-        }
-    }
 }
 
 void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *msg)

@@ -38,12 +38,13 @@ static void persist_join(struct zab *zab)
     fx_role(zab);
 }
 
-/* Writes the configuration. The founder with the lowest id does so once all founders have reported
- * that their disks are empty. A founder that misses the CONFIG message learns the configuration
- * later from any member. */
+/* Writes the configuration, with the highest level that all founders know. The founder with the
+ * lowest id does so once all founders have reported that their disks are empty. A founder that
+ * misses the CONFIG message learns the configuration later from any member. */
 static void found(struct zab *zab)
 {
     struct zab_config config = {0};
+    uint16_t level = zab->level_max;
 
     ASSERT(zab->bootstrapping && zab->config.committed.count == 0);
     PROBE("zab.founded");
@@ -61,12 +62,16 @@ static void found(struct zab *zab)
 
         if (server->id != zab->id) {
             ASSERT(peer || !server->voter);
+            if (server->voter && peer->level < level) {
+                level = peer->level;
+            }
             member_insert(
                 &config, (struct zab_member){.id = server->id,
                                              .voter = server->voter,
                                              .incarnation = server->voter ? peer->incarnation : 0});
         }
     }
+    config.level = level;
     config_set(zab, &config, slice_make(NULL, 0));
     persist_join(zab);
 }
@@ -119,6 +124,9 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
     if (!list_agrees(zab, &config)) {
         fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_FOUNDER_LIST, .peer = peer->id});
         fx_disconnect(zab, peer->id);
+        return;
+    }
+    if (!config_is_known(zab, &config)) {
         return;
     }
     PROBE("zab.found_received");

@@ -143,6 +143,8 @@ static const char *const texts[] = {
         "lists equal",
     [ZAB_NOTICE_ADMISSION] =
         "member {peer} has come back with a new disk: its admission is proposed",
+    [ZAB_NOTICE_RAISE] =
+        "the releases of all members know feature level {feature_level}: it is proposed",
     [ZAB_NOTICE_DIVERGED] =
         "the state of replica {peer} differs at zxid {zxid}: replica {peer} is refilled",
     [ZAB_NOTICE_DIVERGED_UNKNOWN] =
@@ -174,6 +176,9 @@ static const char *const texts[] = {
         "the histories of this replica and leader {peer} differ before zxid {zxid}: the data of "
         "one of the two is damaged, or zabra has a defect",
     [ZAB_NOTICE_MALFORMED_CONFIG] = "the configuration record at zxid {zxid} is malformed",
+    [ZAB_NOTICE_NEWER] =
+        "the ensemble has feature level {feature_level}, and this release knows only levels up to "
+        "{known_level}: start the release that the other replicas run",
     [ZAB_NOTICE_UNREADABLE_LOG] = "cannot read committed records after zxid {zxid} from the log",
     [ZAB_NOTICE_UNREADABLE_SNAPSHOT] =
         "the state cannot be loaded from the snapshot at zxid {zxid} that was just verified",
@@ -193,6 +198,10 @@ static void put_field(const struct zab_notice *notice, struct slice name, struct
         buf_printf(out, "%u", notice->highest);
     } else if (slice_eq(name, slice_str("seconds"))) {
         buf_printf(out, "%llu", (unsigned long long)notice->seconds);
+    } else if (slice_eq(name, slice_str("feature_level"))) {
+        buf_printf(out, "%u", notice->feature_level);
+    } else if (slice_eq(name, slice_str("known_level"))) {
+        buf_printf(out, "%u", notice->known_level);
     } else {
         ASSERT(slice_eq(name, slice_str("reason")));
         buf_append_str(out, notice->reason);

@@ -167,6 +167,10 @@ static void join(struct zab *zab, struct slice bytes)
         enter_looking(zab, "the cluster has other members than this replica's server list");
         return;
     }
+    if (!config_is_known(zab, &config)) {
+        enter_looking(zab, "the cluster has a feature level that this release does not know");
+        return;
+    }
     PROBE("zab.joined");
     config_set(zab, &config, bytes);
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_JOIN);

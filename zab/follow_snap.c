@@ -148,7 +148,8 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
     struct following *follow = &zab->follow;
     struct zab_config config;
 
-    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK ||
+        !config_is_known(zab, &config)) {
         return;
     }
     if (follow->has_staged_config) {
@@ -170,13 +171,14 @@ static bool stage_record(struct zab *zab, struct logrec *rec)
     if (!follow_fits(zab, &follow->staged, rec)) {
         return false;
     }
+    if (rec->type == LOGREC_CONFIG) {
+        stage_config(zab, rec);
+    }
+
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
     persist->append.rec = logrec_ref(rec);
     trail_append(&follow->staged, rec, persist->token);
-    if (rec->type == LOGREC_CONFIG) {
-        stage_config(zab, rec);
-    }
     return true;
 }
 

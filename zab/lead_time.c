@@ -104,7 +104,7 @@ static void check_quorum_alive(struct zab *zab)
 void lead_tick(struct zab *zab)
 {
     static void (*const checks[])(struct zab *) = {check_quorum_alive, resign_tick, disk_tick,
-                                                   admit_tick};
+                                                   change_tick};
 
     ASSERT(zab->state == ZAB_LEADING);
     seat_tick(zab);

@@ -25,6 +25,10 @@ void log_append(struct zab *zab, struct logrec *take_rec)
     ASSERT(zab->state != ZAB_LOOKING);
     ASSERT(zxid_epoch(take_rec->zxid) <= zab->promise.epoch || MUTANT(12) || MUTANT(13));
 
+    if (take_rec->type == LOGREC_CONFIG) {
+        config_verify(zab, take_rec);
+    }
+
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
     persist->append.rec = logrec_ref(take_rec);

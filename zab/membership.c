@@ -56,13 +56,36 @@ void config_pend(struct zab *zab, const struct zab_config *config, struct slice 
     zab->config.has_pending = true;
 }
 
-void config_seen(struct zab *zab, const struct logrec *rec)
+bool config_is_known(struct zab *zab, const struct zab_config *config)
+{
+    if (config->level <= zab->level_max) {
+        return true;
+    }
+    fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NEWER,
+                                     .feature_level = config->level,
+                                     .known_level = zab->level_max});
+    return false;
+}
+
+void config_verify(struct zab *zab, const struct logrec *rec)
 {
     struct zab_config config;
 
     ASSERT(rec->type == LOGREC_CONFIG);
     if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
         fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_MALFORMED_CONFIG, .zxid = rec->zxid});
+        return;
+    }
+    (void)config_is_known(zab, &config);
+}
+
+/* A record that config_verify has refused is in force nowhere: the process stops. */
+void config_seen(struct zab *zab, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK ||
+        config.level > zab->level_max) {
         return;
     }
     config.version = rec->zxid;
@@ -87,7 +110,7 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     if (zab_config_decode(bytes, &config) != ERR_OK) {
         return false;
     }
-    if (config.version > zab->config.committed.version) {
+    if (config.version > zab->config.committed.version && config_is_known(zab, &config)) {
         PROBE("zab.config_adopted");
         config_bind(zab, &config, bytes);
     }

@@ -104,6 +104,8 @@ struct peer {
     uint32_t id;
     bool up;
     bool bootstrapping;
+    uint8_t level;  /* Highest feature level that its release knows, by its last connection. */
+    uint64_t up_ms; /* When its connection came up. */
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;

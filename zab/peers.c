@@ -12,6 +12,8 @@ void peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up
     peer->up = true;
     peer->incarnation = up->incarnation;
     peer->bootstrapping = up->bootstrapping;
+    peer->level = up->level;
+    peer->up_ms = zab->now_ms;
     peer->vote.valid = false;
     if (peer->known_incarnation != up->incarnation) {
         peer->known_incarnation = up->incarnation;

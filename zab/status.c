@@ -121,6 +121,7 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
             .connected = peer->up,
             .synced = peer->learner.stage == LEARNER_SYNCED,
             .counted = zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation),
+            .level = peer->level,
             .acked = peer->learner.acked,
             .voted = peer->vote.valid && peer->vote.state == ZAB_LOOKING ? peer->vote.last : 0,
             .heard_ms = peer->heard_ms,

@@ -15,6 +15,7 @@ void zab_limits_default(struct zab_limits *limits)
         .counter_max = UINT32_MAX - 1000000,
         .admit_absent_ms = 10000,
         .admit_again_ms = 600000,
+        .level_ms = 10000,
         .stamp_every = 65536,
         .chunk_bytes = 64 << 10,
         .refill_rate = 32 << 20,
@@ -76,6 +77,7 @@ struct zab *zab_new(const struct zab_init *init)
 
     zab->id = init->id;
     zab->incarnation = init->incarnation;
+    zab->level_max = init->level_max;
     zab->limits = init->limits;
     rng_init(&zab->rng, init->rng_seed);
     buf_init(&zab->ping_payload, ZAB_PING_PAYLOAD_MAX);
@@ -306,6 +308,17 @@ static void on_event(struct zab *zab, const struct zab_event *event)
     }
 }
 
+/* What the disk has may be of a later release, too. */
+static void check_levels(struct zab *zab)
+{
+    if (zab->election.started) {
+        return;
+    }
+    if (config_is_known(zab, &zab->config.committed) && zab->config.has_pending) {
+        (void)config_is_known(zab, &zab->config.pending);
+    }
+}
+
 static void run_timers(struct zab *zab)
 {
     if (zab->state == ZAB_LEADING) {
@@ -339,6 +352,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     ASSERT(!zab->effects);
 
     zab->effects = effects;
+    check_levels(zab);
     zab->election.started = true;
     zab->now_ms = event->now_ms;
     zab->age_ms = event->age_ms;

@@ -34,6 +34,7 @@ struct zab_limits {
     uint32_t counter_max;     /* Counter at which the leader starts a new epoch. */
     uint32_t admit_absent_ms; /* A new disk is admitted once the old one was away this long. */
     uint32_t admit_again_ms;  /* Minimum time between two admissions to one seat. */
+    uint32_t level_ms;        /* The level is raised once all members were connected this long. */
     uint32_t stamp_every;     /* Records from one STAMP (the voters' durable zxids) to the next. */
     uint32_t chunk_bytes;     /* Bytes of a snapshot chunk, at most ZAB_CHUNK_BYTES_MAX. */
     uint64_t refill_rate;     /* Bytes of snapshots per second that a broadcasting leader reads and
@@ -62,6 +63,7 @@ struct zab_seed {
 struct zab_init {
     uint32_t id;
     uint64_t incarnation;
+    uint16_t level_max;         /* Highest feature level that this release knows. */
     bool bootstrapping;         /* The disk is in no cluster yet: `config` is empty. */
     bool quarantined;           /* The durable quarantine mark is set. */
     struct zab_config config;   /* The configuration that is committed at `committed`. */
@@ -109,6 +111,7 @@ struct zab_ev_peer_up {
     uint64_t incarnation;             /* Incarnation of the peer's disk. */
     uint8_t cluster[ZAB_CLUSTER_LEN]; /* Zero while bootstrapping or unformatted. */
     bool bootstrapping;
+    uint8_t level; /* Highest feature level that the peer's release knows; 0: it has not said so. */
 };
 
 struct zab_ev_persisted {
@@ -263,6 +266,7 @@ enum zab_notice_type {
     ZAB_NOTICE_FOUNDER_LIST,        /* peer: it has founded a cluster of other members. */
     ZAB_NOTICE_LEADER_LIST,         /* peer: it leads a cluster of other members. */
     ZAB_NOTICE_ADMISSION,           /* peer */
+    ZAB_NOTICE_RAISE,               /* feature_level: it is proposed. */
     ZAB_NOTICE_DIVERGED,            /* peer, zxid */
     ZAB_NOTICE_DIVERGED_UNKNOWN,    /* peer, zxid: no majority of equal states is known yet. */
     ZAB_NOTICE_BAD_SNAPSHOT,        /* zxid: state and digest differ there. */
@@ -275,6 +279,7 @@ enum zab_notice_type {
     ZAB_NOTICE_COMMITTED_LOST,      /* peer, zxid, committed */
     ZAB_NOTICE_HISTORIES_DIFFER,    /* peer, zxid */
     ZAB_NOTICE_MALFORMED_CONFIG,    /* zxid */
+    ZAB_NOTICE_NEWER,               /* feature_level, known_level */
     ZAB_NOTICE_UNREADABLE_LOG,      /* zxid */
     ZAB_NOTICE_UNREADABLE_SNAPSHOT, /* zxid */
 };
@@ -287,7 +292,9 @@ struct zab_notice {
     uint32_t epoch;
     uint32_t highest; /* Highest epoch known before. */
     uint64_t seconds;
-    const char *reason; /* Constant. */
+    uint32_t feature_level; /* Of the configuration. */
+    uint32_t known_level;   /* The highest that this release knows. */
+    const char *reason;     /* Constant. */
 };
 
 enum {
@@ -490,6 +497,7 @@ struct zab_peer_status {
     bool synced;       /* It has acknowledged NEWLEADER. Known to the leader only. */
     bool counted;      /* A voter, with the incarnation in the configuration. */
     zxid_t acked;      /* Last zxid that it has acknowledged. Known to the leader only. */
+    uint8_t level;     /* Highest feature level that its release knows, by its last connection. */
     zxid_t voted;      /* Last durable zxid in its last vote while looking; 0: it is not looking. */
     uint64_t heard_ms; /* When its last message came; 0: none yet. */
     enum zab_state state; /* State in its last vote. */

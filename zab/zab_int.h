@@ -257,6 +257,7 @@ struct election {
 struct zab {
     uint32_t id;
     uint64_t incarnation;
+    uint16_t level_max; /* Highest feature level that this release knows. */
     struct zab_limits limits;
     struct rng rng;
     uint64_t now_ms;
@@ -291,7 +292,7 @@ struct zab {
     struct partial partial; /* Outlives the dialogue, but not a change of this replica's log. */
     uint32_t dialogue_seq;
     uint64_t rejoin_ms; /* No new dialogue before this: a snapshot could not be installed. */
-    uint64_t admit_ms;  /* Next check for a disk to admit. */
+    uint64_t change_ms; /* Next check for a change of the configuration. */
 
     /* For the host. */
     uint64_t heard_ms; /* When this replica last knew of a leader with a quorum. */
@@ -340,6 +341,13 @@ static inline bool is_in_step(const struct peer *peer)
 static inline uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
 {
     return (uint64_t)zab->limits.tick_ms * ticks;
+}
+
+/* Whether the peer is in step and was heard lately. */
+static inline bool is_present(const struct zab *zab, const struct peer *peer)
+{
+    return is_in_step(peer) &&
+           zab->now_ms - peer->learner.heard_ms < ticks_ms(zab, zab->limits.sync_limit);
 }
 
 /* Whether the member may vote once its disk is the one that the configuration names. */
@@ -497,6 +505,11 @@ void follow_snap_forget(struct zab *zab); /* Drops the partial snapshot on the d
 /* In these calls `bytes` are the configuration as it was encoded, from which its texts are taken;
  * empty: it has no texts. */
 void config_set(struct zab *zab, const struct zab_config *config, struct slice bytes);
+/* Stops the process if a later release has made this configuration. */
+bool config_is_known(struct zab *zab, const struct zab_config *config);
+/* Stops the process if this release cannot read the record: call it before the record is written.
+ */
+void config_verify(struct zab *zab, const struct logrec *rec);
 void config_seen(struct zab *zab, const struct logrec *rec);
 void config_bind(struct zab *zab, const struct zab_config *config, struct slice bytes);
 void config_pend(struct zab *zab, const struct zab_config *config, struct slice bytes);
@@ -515,8 +528,11 @@ void bootstrap_check(struct zab *zab);
 void bootstrap_tell(struct zab *zab);
 void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_msg_config *msg);
 
+/* change.c */
+void change_tick(struct zab *zab);
+
 /* admit.c */
-void admit_tick(struct zab *zab);
+bool may_admit(const struct zab *zab, const struct peer *peer);
 void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 
 /* stamp.c */

@@ -368,6 +368,7 @@ static void take_report(const struct store_report *report, struct view *view,
     *init = (struct zab_init){
         .id = init->id,
         .incarnation = init->incarnation,
+        .level_max = init->level_max,
         .seeds = init->seeds,
         .seed_count = init->seed_count,
         .limits = init->limits,

@@ -15,9 +15,9 @@
 
 /*
  * Prepares a replica to start, before any other thread runs. The caller has set in `options->zab`:
- * id, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number. The fresh number
- * is used only if this call formats an empty directory; otherwise the incarnation that is on the
- * disk replaces it. This function fills in all other members of `options->zab`, and
+ * id, level_max, seeds, limits, rng_seed, now_ms, and in `incarnation` a fresh random number. The
+ * fresh number is used only if this call formats an empty directory; otherwise the incarnation that
+ * is on the disk replaces it. This function fills in all other members of `options->zab`, and
  * `records_since_snap`. If the disk has the replicated configuration of a cluster, the state is put
  * into `view`. The view of a bootstrapping replica, or of a learner that knows no cluster yet,
  * stays empty. `ret_identity` is the identity that is now on the disk.

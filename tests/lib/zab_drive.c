@@ -507,10 +507,9 @@ void drive_tick(struct drive *drive, uint64_t ms)
 
 void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool bootstrapping)
 {
-    struct zab_event event = {
-        .type = ZAB_EV_PEER_UP,
-        .peer = peer,
-        .peer_up = {.incarnation = incarnation, .bootstrapping = bootstrapping}};
+    struct zab_ev_peer_up up = {
+        .incarnation = incarnation, .bootstrapping = bootstrapping, .level = drive->peer_level};
+    struct zab_event event = {.type = ZAB_EV_PEER_UP, .peer = peer, .peer_up = up};
 
     if (!bootstrapping) {
         memset(event.peer_up.cluster, 5, sizeof event.peer_up.cluster);

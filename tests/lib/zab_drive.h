@@ -54,6 +54,7 @@ struct drive {
     struct zab_seed seeds[DRIVE_SEEDS_MAX];
     uint64_t now_ms;
     uint64_t age_ms;
+    uint8_t peer_level;      /* Level that peers say when their connection comes up. */
     struct drive_log disk;   /* The test may fill it between drive_init and drive_start. */
     struct drive_log staged; /* The log of a snapshot that is complete and not yet installed. */
     bool is_staging;

@@ -127,6 +127,7 @@ TEST(the_texts_of_a_record_are_kept_with_it)
     struct drive drive;
 
     drive_init(&drive, 1, 3);
+    drive.init.level_max = 1;
     drive_start(&drive);
     drive_follow(&drive, 3, 1);
     drive_entry(&drive, record_with_host(&drive, "first"), 0);
@@ -148,6 +149,7 @@ TEST(texts_that_recovery_has_found_are_kept)
     struct buf pending;
 
     drive_init(&drive, 1, 3);
+    drive.init.level_max = 1;
     drive_log_add(&drive.disk, zxid_make(1, 0));
     drive_log_add(&drive.disk, zxid_make(1, 1));
     struct zab_config config = with_host(&drive, "committed", slice_str("txn"), &committed);
@@ -176,6 +178,7 @@ TEST(texts_that_a_peer_has_told_are_kept)
     struct buf bytes;
 
     drive_init(&drive, 1, 3);
+    drive.init.level_max = 1;
     drive_start(&drive);
     drive_up(&drive, 2);
     config = with_host(&drive, "told", slice_make(NULL, 0), &first);
@@ -201,6 +204,7 @@ TEST(a_leader_writes_texts_and_removed_disks_again)
     struct buf bytes;
 
     drive_init(&drive, 3, 3);
+    drive.init.level_max = 1;
     config = with_host(&drive, "kept", slice_make(NULL, 0), &first);
     config.version = zxid_make(3, 0); /* No record has it. */
     buf_init(&bytes, 4096);
@@ -278,6 +282,7 @@ TEST(texts_in_an_installed_log_are_kept)
 
     for (int broken = 0; broken <= 1; broken++) {
         acked(&drive, false);
+        drive.zab->level_max = 1;
         begin(&drive);
         drive_persist(&drive);
         named_chunk(&drive);

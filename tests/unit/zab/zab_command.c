@@ -37,8 +37,9 @@ static void do_pending(struct play *play, const struct words *words)
     play->drive.init.pending = config_of(play, word_at(play, words, 1));
 }
 
-static bool set_number(struct zab_init *init, const char *key, uint64_t value)
+static bool set_number(struct drive *drive, const char *key, uint64_t value)
 {
+    struct zab_init *init = &drive->init;
     struct zab_limits *limits = &init->limits;
 
     const struct {
@@ -52,6 +53,12 @@ static bool set_number(struct zab_init *init, const char *key, uint64_t value)
         {"stamp_every", &limits->stamp_every}, {"chunk_bytes", &limits->chunk_bytes},
     };
 
+    if (strcmp(key, "level_max") ==
+        0) { /* Of this replica and, unless `up` says another, of all. */
+        init->level_max = (uint16_t)value;
+        drive->peer_level = (uint8_t)value;
+        return true;
+    }
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (strcmp(numbers[i].key, key) == 0) {
             *numbers[i].number = (uint32_t)value;
@@ -78,7 +85,7 @@ static void do_set(struct play *play, const struct words *words)
             strncmp(words->items[i], "snap_start", 10) != 0) {
             (void)snprintf(key, sizeof(key), "%.*s", (int)(value - words->items[i]),
                            words->items[i]);
-            if (!set_number(init, key, number_of(play, value + 1))) {
+            if (!set_number(&play->drive, key, number_of(play, value + 1))) {
                 fail(play, "unknown key %s", key);
             }
         }
@@ -138,6 +145,7 @@ static void do_up(struct play *play, const struct words *words)
 {
     uint32_t peer = peer_at(play, words, 1);
 
+    play->drive.peer_level = (uint8_t)value_or(play, words, "level", play->drive.peer_level);
     drive_up_as(&play->drive, peer, value_or(play, words, "disk", DRIVE_INCARNATION + peer),
                 line_has(words, "bootstrapping"));
 }
