@@ -126,6 +126,24 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
     }
 }
 
+/* Writes the other replicas of the server list; returns their number. */
+static uint32_t list_peers(const struct config *config, struct tcp_peer peers[ZAB_MEMBERS_MAX])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        if (config->peers.servers[i].id == config->id) {
+            continue;
+        }
+        peers[count].id = config->peers.servers[i].id;
+        peers[count].port = config->peers.servers[i].port;
+        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s",
+                       config->peers.servers[i].host);
+        count++;
+    }
+    return count;
+}
+
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
@@ -146,18 +164,8 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
                                   .on_duplicate = on_duplicate,
                                   .on_message = on_message,
                                   .ctx = server};
-    uint32_t count = 0;
+    uint32_t count = list_peers(config, peers);
 
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        if (config->peers.servers[i].id == config->id) {
-            continue;
-        }
-        peers[count].id = config->peers.servers[i].id;
-        peers[count].port = config->peers.servers[i].port;
-        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s",
-                       config->peers.servers[i].host);
-        count++;
-    }
     struct tcp_options options = {
         .id = config->id,
         .host = config_self(config)->host,
@@ -186,7 +194,11 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 
     mem_free(peers);
     keys_release(keys);
-    if (err != ERR_OK) {
+    if (err == ERR_OK) {
+        uint16_t level = zab_config(replica_zab(server->core.replica))->level;
+
+        tcp_set_level(server->core.tcp, (uint8_t)min_u32(level, UINT8_MAX));
+    } else {
         (void)snprintf(
             error, SERVER_ERROR_MAX,
             "%s: cannot listen for peers on %s port %u (%s); stop the process that uses the port "
