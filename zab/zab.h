@@ -379,6 +379,7 @@ void zab_effects_release(struct zab_effects *effects);
  * on what it has just applied, found or decided:
  *
  *   zab_propose     the record gets the zxid that zab_next_zxid named: no event may come between
+ *   zab_change      returns at once whether the change can be proposed, and why not
  *   zab_confirm     returns at once whether a quorum round can start
  *   zab_forward     returns at once whether there is a leader to send to
  *   zab_refuse      answers a learner's request that the host has just refused
@@ -405,6 +406,52 @@ zxid_t zab_next_zxid(const struct zab *zab);
 /* Proposes a transaction, which gets the zxid that zab_next_zxid returned (leader only).
  * ERR_NOT_READY when zab_next_zxid returns 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
+
+/* A change of the configuration that a client asks for. */
+struct zab_change {
+    bool checks_version; /* Refused unless the committed configuration has this version. */
+    zxid_t version;
+    uint16_t level; /* Raise the level to this one; 0: leave it. */
+    bool force;     /* Raise it although members are away, which then need a later release. */
+    bool sets_hold;
+    uint16_t hold; /* With `sets_hold`: keep the level at this one or below; 0: no limit. */
+    bool dry_run;  /* Judge the change and propose nothing. */
+};
+
+enum zab_fault {
+    ZAB_FAULT_NONE,
+    ZAB_FAULT_NOT_READY,     /* This replica does not lead, or no quorum is in step. */
+    ZAB_FAULT_UNDER_WAY,     /* Another change is not committed yet. */
+    ZAB_FAULT_VERSION,       /* The configuration has another version. */
+    ZAB_FAULT_LEVEL_FALLS,   /* The level is not below the one that is asked for. */
+    ZAB_FAULT_LEVEL_UNKNOWN, /* The leader's release does not know the level. */
+    ZAB_FAULT_LEVEL_TOO_LOW, /* Level 0 has no hold. */
+    ZAB_FAULT_HOLD_TOO_LOW,  /* The level is above the hold that is asked for. */
+    ZAB_FAULT_HELD,          /* The hold is below the level that is asked for. */
+    ZAB_FAULT_MEMBER_OLDER,  /* The release of a member does not know the level. */
+    ZAB_FAULT_MEMBER_AWAY,   /* A member has not been connected for long enough. */
+};
+
+struct zab_change_report {
+    zxid_t previous;   /* Version of the configuration that the change was judged against. */
+    zxid_t version;    /* Version of the new one; 0: nothing was proposed. */
+    uint32_t member;   /* MEMBER_OLDER, MEMBER_AWAY. */
+    uint16_t level;    /* The level, or the highest that the release of leader or member knows. */
+    uint16_t hold;     /* HELD */
+    uint32_t level_ms; /* MEMBER_AWAY: how long a member must have been connected. */
+};
+
+/* Judges a change and proposes it (leader only). `txn` is the client's transaction, at most
+ * ZAB_CONFIG_TXN_MAX bytes, which the CONFIG record holds: the host gets it with the record's
+ * delivery. Without a fault the record has the zxid `version` of the report, unless `dry_run` is
+ * set. */
+enum zab_fault zab_change(struct zab *zab, const struct zab_change *change, struct slice txn,
+                          struct zab_change_report *ret_report, struct zab_effects *effects);
+
+/* Writes the sentence that says why the change was refused and what to do: at most ZAB_TEXT_MAX - 1
+ * bytes and a NUL. */
+void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report,
+                    char text[ZAB_TEXT_MAX]);
 
 /* Starts a quorum round for the host's `request`, in any serving role; the round ends with
  * CONFIRMED. A change of role drops the round: the host starts it again. ERR_NOT_READY: no round

@@ -230,6 +230,35 @@ TEST(a_leader_writes_texts_and_removed_disks_again)
     drive_release(&drive);
 }
 
+/* The record has it for the state machine of each replica; what binds the core has it no more. */
+TEST(the_transaction_of_a_client_is_in_the_record_only)
+{
+    struct zab_change change = {.sets_hold = true, .hold = 1};
+    struct zab_change_report report;
+    struct zab_effects effects;
+    struct drive drive;
+
+    drive_init(&drive, 3, 3);
+    drive.init.level_max = 1;
+    drive.init.config.level = 1;
+    drive_start(&drive);
+    drive_lead(&drive);
+    drive_clear(&drive);
+    zab_effects_init(&effects);
+    assert_int_equal(zab_change(drive.zab, &change, slice_str("a transaction"), &report, &effects),
+                     ZAB_FAULT_NONE);
+    drive_take(&drive, &effects);
+    zab_effects_release(&effects);
+    const struct logrec *rec = drive_asked(&drive, ZAB_PERSIST_APPEND)->append.rec;
+
+    assert_int_equal(rec->type, LOGREC_CONFIG);
+    assert_int_equal(rec->zxid, report.version);
+    assert_true(slice_eq(zab_config_txn(logrec_payload(rec)), slice_str("a transaction")));
+    assert_int_equal(zab_config_txn(pending_bytes(&drive)).len, 0);
+    assert_int_equal(drive.zab->config.pending.hold, 1);
+    drive_release(&drive);
+}
+
 /* ---- The log that came with a snapshot. ---- */
 
 static void install_with(struct drive *drive, uint32_t configs)
