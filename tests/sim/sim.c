@@ -195,6 +195,9 @@ struct sim *sim_new(const struct sim_options *options)
         sim_draw_links(options->seed, &sim->knobs);
         sim_draw_clocks(options->seed, &sim->knobs);
         sim_draw_failing(options->seed, &sim->knobs);
+        if (options->reconfig) {
+            sim_draw_releases(options->seed, &sim->knobs);
+        }
     }
     if (options->only_nodes) {
         sim->knobs.nodes = options->only_nodes;

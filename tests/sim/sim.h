@@ -30,6 +30,7 @@ enum {
     SIM_MS = 1000,
     SIM_SECOND = 1000000,
     SIM_REASON_MAX = 400,
+    SIM_LEVELS = 3, /* Feature levels of the releases in a run. */
     SIM_IMAGES_MAX = 1,
 };
 
@@ -205,6 +206,8 @@ struct sim_node {
     struct replica_effects effects;
     struct store_identity identity; /* Identity once all changes on their way are durable. */
     struct store_identity hello;    /* Identity that peers receive: the durable one. */
+    uint8_t level;                  /* Highest feature level that the process' release knows. */
+    bool upgraded;                  /* From now on it runs the newest release. */
     struct replica_status status;   /* After the last step. */
     struct persist_batch filling;
     struct persist_batch running;
@@ -228,6 +231,7 @@ struct sim_node {
     size_t inbox_count;
     size_t inbox_cap;
     /* Truth. */
+    uint64_t said_us[SIM_LEVELS]; /* End of the last process that knew the level; 0: none. */
     struct sim_shadow shadow;
     struct sim_harm harm;      /* Of the disk in the machine, with a seat or without. */
     struct sim_thrown *thrown; /* Its disks that were thrown away, oldest first. */
@@ -258,6 +262,7 @@ struct sim_packet {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     bool bootstrapping;
+    uint8_t level;
     uint8_t *bytes; /* Heap. */
 };
 
@@ -286,6 +291,7 @@ struct sim_options {
     uint32_t only_nodes;  /* 0: as drawn. */
     uint32_t safety_ms;
     uint32_t ops_min;
+    bool reconfig; /* The configuration changes also in other ways than by admissions. */
 };
 
 enum sim_phase {
@@ -342,6 +348,7 @@ struct sim {
     struct map pledges; /* epoch -> struct sim_pledges. */
     uint32_t newest_epoch;
     struct zab_config config; /* Newest committed configuration; no members: none yet. */
+    uint16_t level_made;      /* Highest level of any configuration, committed or not. */
     struct sim_rec **log;     /* The committed sequence. */
     size_t log_count;
     size_t log_cap;

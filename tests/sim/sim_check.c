@@ -153,6 +153,9 @@ void sim_check_append(struct sim *sim, struct sim_node *node, struct logrec *rec
         sim_fail(sim, "A14", "node %u appends %" PRIx64 ", but another record has that zxid",
                  node->id, rec->zxid);
     }
+    if (rec->type == LOGREC_CONFIG) {
+        sim_seat_appended(sim, node, rec);
+    }
     *last = rec->zxid;
 }
 

@@ -2,6 +2,7 @@
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_quorum.h"
+#include "tests/sim/sim_release.h"
 
 #include <inttypes.h>
 
@@ -125,8 +126,11 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         sim_disk_harmed(node);
         sim->totals.quarantines++;
         break;
-    case ZAB_PERSIST_PROMISE:
     case ZAB_PERSIST_JOIN:
+        sim_release_made(sim, change->join.config->level);
+        sim_release_check(sim, node, change->join.config);
+        break;
+    case ZAB_PERSIST_PROMISE:
     case ZAB_PERSIST_RELEASE:
     case ZAB_PERSIST_SNAP_CHUNK:
         break;

@@ -52,6 +52,10 @@ struct sim_knobs {
     uint32_t window_sets;    /* Transactions in the window of recent changes. */
     uint32_t tree_bytes;     /* Upper end for a node's maxTreeBytes; 0: no limit. */
     uint32_t front_max_us;   /* A front end looks at the window after this delay at most. */
+    /* Share of starts with the newer of the two releases of the moment; 0: all processes run one
+     * release, which knows no feature level. */
+    uint32_t newest_ppm;
+    uint32_t newest_after_ms; /* From then on all start with the newest release. */
     /* Faults. */
     uint32_t crash_ms;     /* A process or its machine dies at a random instant. */
     uint32_t crash_fx_ms;  /* ... in the middle of a list of effects. */
@@ -88,5 +92,6 @@ void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs);
 void sim_draw_links(uint64_t seed, struct sim_knobs *knobs); /* Slow links, snapshots in pieces. */
 void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs);
 void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs); /* Disks that fail or rot in use. */
+void sim_draw_releases(uint64_t seed, struct sim_knobs *knobs);
 
 #endif

@@ -35,7 +35,7 @@ static const char usage_text[] =
     "sim --replay FILE                regressions, or mutants with the seeds that catch them\n"
     "sim --determinism --seeds A:B    each seed twice: equal traces\n"
     "sim --selftest                   corrupted histories must be noticed\n"
-    "options: --nodes N --safety-ms N --ops N --need-probes --finds N\n";
+    "options: --nodes N --safety-ms N --ops N --need-probes --finds N --reconfig 0|1\n";
 
 enum {
     OPT_SEED = 1,
@@ -54,6 +54,7 @@ enum {
     OPT_OPS,
     OPT_PROBES,
     OPT_FINDS,
+    OPT_RECONFIG,
 };
 
 static const struct option long_options[] = {
@@ -73,6 +74,7 @@ static const struct option long_options[] = {
     {"ops", required_argument, NULL, OPT_OPS},
     {"need-probes", no_argument, NULL, OPT_PROBES},
     {"finds", required_argument, NULL, OPT_FINDS},
+    {"reconfig", required_argument, NULL, OPT_RECONFIG},
     {NULL, 0, NULL, 0},
 };
 
@@ -112,6 +114,9 @@ static bool take_number(struct command *command, int option, const char *text)
         return true;
     case OPT_SAFETY:
         options->safety_ms = (uint32_t)number(text);
+        return true;
+    case OPT_RECONFIG:
+        options->reconfig = number(text) != 0;
         return true;
     case OPT_OPS:
         options->ops_min = (uint32_t)number(text);
@@ -276,7 +281,7 @@ static int run_command(const struct command *command)
 
 int main(int argc, char **argv)
 {
-    struct command command = {.options = {.safety_ms = 60000, .ops_min = 500},
+    struct command command = {.options = {.safety_ms = 60000, .ops_min = 500, .reconfig = true},
                               .first = 1,
                               .last = 1,
                               .jobs = 1,

@@ -119,6 +119,7 @@ static void greet(struct sim_packet *packet, const struct sim_node *node)
 {
     packet->incarnation = node->hello.incarnation;
     packet->bootstrapping = node->hello.bootstrapping;
+    packet->level = node->level;
     memcpy(packet->cluster, node->hello.cluster, ZAB_CLUSTER_LEN);
 }
 
@@ -134,10 +135,11 @@ static void peer_up(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
     const struct sim_packet *packet = event->ptr;
-    struct zab_event up = {
-        .type = ZAB_EV_PEER_UP,
-        .peer = (uint32_t)event->a,
-        .peer_up = {.incarnation = packet->incarnation, .bootstrapping = packet->bootstrapping}};
+    struct zab_event up = {.type = ZAB_EV_PEER_UP,
+                           .peer = (uint32_t)event->a,
+                           .peer_up = {.incarnation = packet->incarnation,
+                                       .bootstrapping = packet->bootstrapping,
+                                       .level = packet->level}};
 
     memcpy(up.peer_up.cluster, packet->cluster, ZAB_CLUSTER_LEN);
     sim_node_step(sim, node, &up);

@@ -3,6 +3,7 @@
 #include "server/state/state.h"
 #include "tests/lib/zab_notice.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_release.h"
 #include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_watch.h"
 
@@ -144,7 +145,8 @@ static bool halts_here(struct sim *sim, struct sim_node *node, const struct zab_
         return false;
     }
     zab_notice_text(&effect->notice, text);
-    if (!sim->may_halt && !sim_disk_explains_halt(node, effect->notice.type)) {
+    if (!sim->may_halt && !sim_disk_explains_halt(node, effect->notice.type) &&
+        !sim_release_explains_halt(sim, node, effect->notice.type)) {
         sim_fail(sim, "HALT", "node %u: %s", node->id, text);
     }
     SIM_TRACE(sim, "halt %u: %s", node->id, text);
@@ -376,6 +378,7 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->state = NULL;
     node->committed = 0;
     sim_seat_started(node);
+    sim_release_start(sim, node);
     node->crash_fx = 0;
     touch_set_free(node->touched);
     node->touched = touch_set_new(SIM_SESSIONS_MAX);
@@ -429,6 +432,7 @@ void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how)
 
     SIM_TRACE(sim, "crash %u: %s", node->id, crash_name(how));
     sim_disk_left(node);
+    sim_release_end(sim, node);
     node->up = false;
     node->paused = false;
     sim->totals.crashes++;

@@ -208,6 +208,9 @@ void run_print(const struct run_result *result)
                  " (struck %" PRIu64 "); longest convergence %" PRIu64 " ms\n",
                  t->rotted, t->emptied, t->swapped, t->full, t->quarantines, t->admissions,
                  t->strikes, t->converge_ms);
+    (void)printf("feature levels: raises proposed %" PRIu64
+                 ", processes that did not know the level %" PRIu64 "\n",
+                 t->raises, t->unread);
     (void)printf("disks in use: failing %" PRIu64 " (I/O errors %" PRIu64 "), rotten %" PRIu64
                  "; states wrong after loading a snapshot %" PRIu64 "\n",
                  t->failing, t->io_errors, t->decayed, t->spoilt);

@@ -6,6 +6,7 @@
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_quorum.h"
+#include "tests/sim/sim_release.h"
 
 #include <inttypes.h>
 
@@ -43,6 +44,7 @@ void sim_seat_check(struct sim *sim, struct sim_node *node)
         return;
     }
     node->config_version = config->version;
+    sim_release_check(sim, node, config);
     if (!is_in_force(sim, config)) {
         sim_fail(sim, "A30",
                  "node %u treats %" PRIx64 " of cluster %02x%02x as the configuration in force",
@@ -60,6 +62,16 @@ void sim_seat_check_end(struct sim *sim)
                      "node %u ends with the configuration %" PRIx64 ", not with %" PRIx64, id,
                      zab_config(replica_zab(node->replica))->version, sim->config.version);
         }
+    }
+}
+
+void sim_seat_appended(struct sim *sim, const struct sim_node *node, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(logrec_payload(rec), &config) == ERR_OK) {
+        config.version = rec->zxid;
+        sim_release_check(sim, node, &config);
     }
 }
 
@@ -101,6 +113,8 @@ void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const str
     check_one_pending(sim, leader, rec);
 
     if (zab_config_decode(logrec_payload(rec), &config) == ERR_OK) {
+        sim_release_made(sim, config.level);
+        sim_release_proposed(sim, leader, &config);
         uint32_t fresh = fresh_in(leader, &config);
 
         sim->nodes[fresh].named = rec->zxid;

@@ -21,6 +21,8 @@ void sim_seat_check_end(struct sim *sim);
 void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);
 /* A proposed configuration that gives the seat to another disk may still be committed. */
 bool sim_seat_is_named(struct sim *sim, const struct sim_node *node);
+/* A replica takes a configuration into its log. */
+void sim_seat_appended(struct sim *sim, const struct sim_node *node, const struct logrec *rec);
 /* So many disks, without that of `but`, know the newest committed configuration as committed that
  * no majority can form without one of them. */
 bool sim_seat_is_settled(const struct sim *sim, const struct sim_node *but);

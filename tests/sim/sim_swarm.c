@@ -20,6 +20,9 @@ enum {
     FAILING_EVERY = 8, /* One seed in so many, different ones, has disks that fail or rot in use. */
     FAILING_SALT = 0x6661696c,
     FAILING_VOTERS_MIN = 3, /* One of so many voters may rot. */
+    RELEASES_EVERY =
+        8, /* One seed in so many, different ones, has processes of several releases. */
+    RELEASES_SALT = 0x6c65766c,
 };
 
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
@@ -269,6 +272,23 @@ void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs)
     if (knobs->crash_ms == 0) {
         knobs->crash_ms = 8000; /* Causes refills. */
     }
+}
+
+/* Releases that know more and more levels, and restarts, so that a node may come back with a newer
+ * one or with an older one. */
+void sim_draw_releases(uint64_t seed, struct sim_knobs *knobs)
+{
+    struct rng rng;
+
+    if (seed % RELEASES_EVERY != 2) {
+        return;
+    }
+    rng_init(&rng, seed ^ RELEASES_SALT);
+    knobs->newest_ppm = PICK(&rng, 300000, 600000, 900000);
+    knobs->limits.level_ms = PICK(&rng, 300, 1000, 5000);
+    knobs->newest_after_ms = PICK(&rng, 10000, 20000, 40000);
+    knobs->crash_ms = knobs->crash_ms > 0 ? knobs->crash_ms : 8000;
+    knobs->stop_ms = knobs->stop_ms > 0 ? knobs->stop_ms : 6000;
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)
