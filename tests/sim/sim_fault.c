@@ -2,6 +2,7 @@
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_fault_int.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_seat.h"
 
@@ -25,19 +26,18 @@ enum {
     PAUSE_TICKS_MAX = 10,
     NOTICE_TICKS = 30,    /* Longer than any leader, also after a pause, leads without a quorum. */
     MOMENT_MAX_MS = 3000, /* A wall clock is wrong for at most this long. */
-    CUT_TICKS_MAX = 12,
     CALLS_MAX = 40,
     EFFECTS_MAX = 30,
     ROT_BITS_MAX = 8,
     FAIL_MAX_S = 8,
 };
 
-static uint64_t ticks_us(struct sim *sim, uint32_t ticks)
+uint64_t sim_fault_ticks_us(struct sim *sim, uint32_t ticks)
 {
     return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * ticks;
 }
 
-static struct sim_node *any_node(struct sim *sim)
+struct sim_node *sim_fault_any_node(struct sim *sim)
 {
     return &sim->nodes[rng_range(&sim->rng, 1, sim->knobs.nodes)];
 }
@@ -47,7 +47,7 @@ static struct sim_node *some_node(struct sim *sim)
 {
     struct sim_node *leader = rng_chance(&sim->rng, 250000) ? sim_leader(sim) : NULL;
 
-    return leader ? leader : any_node(sim);
+    return leader ? leader : sim_fault_any_node(sim);
 }
 
 /* A leader that has not noticed yet that another disk is back may propose to admit the disk that
@@ -56,7 +56,8 @@ static struct sim_node *some_node(struct sim *sim)
 static bool may_be_named(struct sim *sim, const struct sim_node *node)
 {
     return sim_seat_is_named(sim, node) ||
-           (node->returned_us > 0 && sim->now_us < node->returned_us + ticks_us(sim, NOTICE_TICKS));
+           (node->returned_us > 0 &&
+            sim->now_us < node->returned_us + sim_fault_ticks_us(sim, NOTICE_TICKS));
 }
 
 /* Number of voters whose disks may be harmed at the same time. */
@@ -161,118 +162,19 @@ static void fault_pause(struct sim *sim)
     struct sim_node *node = some_node(sim);
 
     if (node->up && !node->paused) {
-        sim_node_pause(sim, node, rng_range(&sim->rng, 1, ticks_us(sim, PAUSE_TICKS_MAX)));
+        sim_node_pause(sim, node,
+                       rng_range(&sim->rng, 1, sim_fault_ticks_us(sim, PAUSE_TICKS_MAX)));
     }
 }
 
 static void fault_jump(struct sim *sim)
 {
-    struct sim_node *node = any_node(sim);
+    struct sim_node *node = sim_fault_any_node(sim);
     int64_t year_ms = INT64_C(31536000000);
     int64_t off_ms = (int64_t)rng_below(&sim->rng, (uint64_t)(20 * year_ms)) - 10 * year_ms;
     bool moment = sim->knobs.ttl_ppm > 0 && rng_chance(&sim->rng, 700000);
 
     sim_clock_jump(sim, node, off_ms, moment ? rng_range(&sim->rng, 10, MOMENT_MAX_MS) : 0);
-}
-
-/* ---- Network. ---- */
-
-static void fault_reset(struct sim *sim)
-{
-    uint32_t a = any_node(sim)->id;
-    uint32_t b = any_node(sim)->id;
-
-    if (a != b) {
-        sim_net_reset(sim, a, b);
-    }
-}
-
-/* The cut of one direction of one pair ends. */
-static void heal(struct sim *sim, struct sim_event *event)
-{
-    sim_net_heal(sim, (uint32_t)event->a, (uint32_t)event->b);
-}
-
-static void cut_for(struct sim *sim, uint32_t from, uint32_t to, uint64_t for_us)
-{
-    struct sim_event *event;
-
-    sim_net_cut(sim, from, to);
-    event = sim_after(sim, for_us, heal, "heal", NULL);
-    event->a = from;
-    event->b = to;
-}
-
-static void fault_clog(struct sim *sim)
-{
-    uint32_t a = any_node(sim)->id;
-    uint32_t b = any_node(sim)->id;
-
-    if (a != b) {
-        SIM_TRACE(sim, "fault: link %u->%u carries nothing", a, b);
-        cut_for(sim, a, b, rng_range(&sim->rng, 1, 5000) * SIM_MS);
-    }
-}
-
-static bool cut_between(struct sim *sim, uint32_t kind, const uint8_t *side, uint32_t a, uint32_t b)
-{
-    uint32_t distance = a > b ? a - b : b - a;
-
-    switch (kind) {
-    case 0: /* Two sides. */
-        return side[a] != side[b];
-    case 1: /* Two sides, one direction. */
-        return side[a] > side[b];
-    case 2: /* A ring: each node reaches its neighbours only. */
-        return distance != 1 && distance != sim->knobs.nodes - 1;
-    default: /* A bridge: node 1 reaches both sides. */
-        return a != 1 && b != 1 && side[a] != side[b];
-    }
-}
-
-static void fault_cut(struct sim *sim)
-{
-    uint8_t side[SIM_NODES_MAX + 1] = {0};
-    uint32_t kind = (uint32_t)rng_below(&sim->rng, 4);
-    uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
-
-    SIM_TRACE(sim, "fault: partition of kind %u for %" PRIu64 " ms", kind, for_us / SIM_MS);
-    sim->totals.partitions++;
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        side[id] = (uint8_t)rng_below(&sim->rng, 2);
-    }
-    for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
-        for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
-            if (a != b && cut_between(sim, kind, side, a, b)) {
-                cut_for(sim, a, b, for_us + rng_below(&sim->rng, SIM_SECOND));
-            }
-        }
-    }
-}
-
-/* `which` 0: no message reaches or leaves the node; 1: none reaches it; 2: none leaves it. */
-static void isolate(struct sim *sim, const struct sim_node *node, uint64_t for_us, uint64_t which)
-{
-    SIM_TRACE(sim, "fault: leader %u is isolated (%" PRIu64 ")", node->id, which);
-    sim->totals.partitions++;
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (id != node->id && which != 1) {
-            cut_for(sim, node->id, id, for_us);
-        }
-        if (id != node->id && which != 2) {
-            cut_for(sim, id, node->id, for_us);
-        }
-    }
-}
-
-static void fault_leader(struct sim *sim)
-{
-    struct sim_node *leader = sim_leader(sim);
-    uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
-
-    if (leader) {
-        isolate(sim, leader, for_us, rng_below(&sim->rng, 3));
-    }
 }
 
 /* ---- Disks. ---- */
@@ -294,7 +196,7 @@ static void fault_slow(struct sim *sim)
 
 static void fault_rot(struct sim *sim)
 {
-    struct sim_node *node = any_node(sim);
+    struct sim_node *node = sim_fault_any_node(sim);
 
     if (!sim_fault_may_harm(sim, node)) {
         return;
@@ -308,7 +210,7 @@ static void fault_rot(struct sim *sim)
 
 static void fault_empty(struct sim *sim)
 {
-    struct sim_node *node = any_node(sim);
+    struct sim_node *node = sim_fault_any_node(sim);
 
     if (!sim_fault_may_harm(sim, node)) {
         return;
@@ -340,7 +242,7 @@ static void swap_disks(struct sim *sim, struct sim_node *node)
 
 static void fault_swap(struct sim *sim)
 {
-    swap_disks(sim, any_node(sim));
+    swap_disks(sim, sim_fault_any_node(sim));
 }
 
 static void freed(struct sim *sim, struct sim_event *event)
@@ -395,7 +297,7 @@ static void fault_decay(struct sim *sim)
 
 static void fault_spoil(struct sim *sim)
 {
-    uint32_t id = any_node(sim)->id;
+    uint32_t id = sim_fault_any_node(sim)->id;
 
     if (sim->spoil_loaded == 0) {
         sim->spoil_loaded = id;
@@ -415,10 +317,10 @@ static void cut_off_pair(struct sim *sim, uint32_t leader, uint32_t fresh, uint6
 {
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         if (id != leader && id != fresh) {
-            cut_for(sim, leader, id, for_us);
-            cut_for(sim, id, leader, for_us);
-            cut_for(sim, fresh, id, for_us / 2);
-            cut_for(sim, id, fresh, for_us / 2);
+            sim_fault_cut_for(sim, leader, id, for_us);
+            sim_fault_cut_for(sim, id, leader, for_us);
+            sim_fault_cut_for(sim, fresh, id, for_us / 2);
+            sim_fault_cut_for(sim, id, fresh, for_us / 2);
         }
     }
 }
@@ -434,7 +336,7 @@ static void strike_config(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *leader = &sim->nodes[event->a];
     struct sim_node *fresh = &sim->nodes[event->b];
-    uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
+    uint64_t for_us = rng_range(&sim->rng, 1, sim_fault_ticks_us(sim, CUT_TICKS_MAX));
     uint64_t kind = rng_below(&sim->rng, 4);
 
     if (sim->phase != SIM_SAFETY || !leader->up) {
@@ -446,7 +348,7 @@ static void strike_config(struct sim *sim, struct sim_event *event)
     if (kind == 0) {
         sim_node_die(sim, leader, draw_crash(sim));
     } else if (kind == 1) {
-        isolate(sim, leader, for_us, 0);
+        sim_fault_isolate(sim, leader, for_us, 0);
     } else {
         cut_off_pair(sim, leader->id, fresh->id, for_us);
     }
@@ -464,7 +366,7 @@ void sim_fault_at_config(struct sim *sim, const struct sim_node *leader, uint32_
         return;
     }
     if (rng_chance(&sim->rng, 400000)) {
-        within_us = ticks_us(sim, STRIKE_TICKS_MAX);
+        within_us = sim_fault_ticks_us(sim, STRIKE_TICKS_MAX);
     }
     event = sim_after(sim, rng_below(&sim->rng, within_us), strike_config, "strike", NULL);
     event->a = leader->id;
@@ -485,10 +387,10 @@ static const struct fault faults[] = {
     FAULT("power", fault_power, power_ms),
     FAULT("stop", fault_stop, stop_ms),
     FAULT("pause", fault_pause, pause_ms),
-    FAULT("reset", fault_reset, reset_ms),
-    FAULT("cut", fault_cut, cut_ms),
-    FAULT("clog", fault_clog, clog_ms),
-    FAULT("leader", fault_leader, leader_ms),
+    FAULT("reset", sim_fault_reset, reset_ms),
+    FAULT("cut", sim_fault_cut, cut_ms),
+    FAULT("clog", sim_fault_clog, clog_ms),
+    FAULT("leader", sim_fault_leader, leader_ms),
     FAULT("slow", fault_slow, slow_ms),
     FAULT("rot", fault_rot, rot_ms),
     FAULT("empty", fault_empty, empty_ms),
