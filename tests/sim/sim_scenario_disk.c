@@ -1,27 +1,10 @@
 #include "base/mem.h"
-#include "server/process/sole_voter.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
 #include "tests/lib/vfs_mem.h"
-#include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_script.h"
-#include "tests/sim/sim_seat.h"
 
 /* Scenarios around disks. */
-
-static void start_all(struct sim *sim)
-{
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        script_start(sim, &sim->nodes[id]);
-    }
-}
-
-static void crash_all(struct sim *sim, enum sim_crash how)
-{
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        script_crash(sim, &sim->nodes[id], how);
-    }
-}
 
 /* ---- S12, S13: all machines lose power under load, also in an ensemble of one. ---- */
 
@@ -33,9 +16,9 @@ static void s12(struct sim *sim)
             (void)script_send(sim, script_leader(sim));
         }
         script_run(sim, rng_range(&sim->rng, 1, 60));
-        crash_all(sim, SIM_POWER);
+        script_crash_all(sim, SIM_POWER);
         script_run(sim, 100);
-        start_all(sim);
+        script_start_all(sim);
         sim_settle(sim);
     }
 }
@@ -87,8 +70,8 @@ static void s17(struct sim *sim)
     }
     script_start(sim, behind);
     sim_settle(sim);
-    crash_all(sim, SIM_POWER);
-    start_all(sim);
+    script_crash_all(sim, SIM_POWER);
+    script_start_all(sim);
     sim_settle(sim);
     for (int i = 0; i < EPOCH_WRITES_MAX && sim->totals.snaps_taken < 2; i++) {
         set_once(sim);
@@ -124,7 +107,7 @@ static void s15(struct sim *sim)
         for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
             sim_disk_limit(sim, &sim->nodes[id], false);
         }
-        start_all(sim);
+        script_start_all(sim);
         sim_settle(sim);
         script_run(sim, 3000); /* The next attempt to use the space notices it. */
         script_write(sim, script_leader(sim));
@@ -167,7 +150,7 @@ static void s16_leader(struct sim *sim)
         script_crash(sim, leader, SIM_KILL);
         script_start(sim, other);
         script_run(sim, rng_range(&sim->rng, 100, 5000));
-        start_all(sim);
+        script_start_all(sim);
         sim_settle(sim);
     }
 }
@@ -223,105 +206,6 @@ static void s20(struct sim *sim)
         sim_disk_roll_back(sim, node, image);
         script_start(sim, node);
         sim_settle(sim);
-    }
-}
-
-/* ---- A disk comes back while the admission of another disk to its seat is pending. ---- */
-
-/* Its replica gets that record, is elected, and commits the loss of its own seat. */
-
-enum {
-    SEAT_NODE = 3, /* Among equal logs the highest id leads. */
-    SEAT_APART_MS = 8000,
-};
-
-/* The fault must strike after the proposal, before a majority can have it. */
-static void slow_net(struct sim_knobs *knobs)
-{
-    knobs->delay_min_us = 15000;
-    knobs->delay_max_us = 20000;
-}
-
-static bool is_named(struct sim *sim)
-{
-    return sim_seat_is_named(sim, &sim->nodes[SEAT_NODE]);
-}
-
-static void seat(struct sim *sim)
-{
-    struct sim_node *node = &sim->nodes[SEAT_NODE];
-    uint32_t leader;
-
-    script_bootstrap(sim);
-    script_writes(sim, script_leader(sim), 5);
-    script_crash(sim, node, SIM_POWER);
-    sim_seat_keep(node);
-    sim_disk_empty(sim, node);
-    leader = script_leader(sim)->id;
-    script_start(sim, node);
-    script_until(sim, is_named, "an admission");
-    sim_net_cut(sim, leader, SEAT_NODE - leader);
-    sim_net_cut(sim, SEAT_NODE - leader, leader);
-    script_crash(sim, node, SIM_POWER);
-    sim_seat_swap(sim, node);
-    script_start(sim, node);
-    script_run(sim, SEAT_APART_MS);
-    script_heal(sim);
-    sim_settle(sim);
-    script_write(sim, script_leader(sim));
-}
-
-/* ---- A majority is lost for good: a forced recovery; the others come back empty. ---- */
-
-static void recover_alone(struct sim *sim, struct sim_node *node)
-{
-    struct store_options options = {.vfs = node->vfs,
-                                    .segment_bytes = sim->knobs.segment_bytes,
-                                    .snapshots_keep = sim->knobs.snapshots_keep,
-                                    .salt_seed = rng_u64(&sim->rng),
-                                    .record_bytes_max = ZAB_RECORD_BYTES_MAX};
-    struct store_report *report = mem_zalloc(1, sizeof(*report));
-    struct sole_voter *survivor = mem_zalloc(1, sizeof(*survivor));
-    struct store *store;
-    const char *why;
-
-    if (store_open(&options, false, &store, report) != ERR_OK ||
-        sole_voter_check(store, report, node->id, survivor, &why) != ERR_OK ||
-        sole_voter_write(store, survivor, rng_u64(&sim->rng) | 1) != ERR_OK) {
-        sim_fail(sim, "A18", "node %u cannot recover alone", node->id);
-    }
-    store_close(store, true);
-    (void)store_open(&options, true, &store, report);
-    node->shadow.promised_epoch = report->promised_epoch;
-    if (sole_voter_check(store, report, node->id, survivor, &why) != ERR_OK) {
-        sim_fail(sim, "A18", "node %u holds no configuration after its recovery", node->id);
-    }
-    sim_quorum_set(sim, &survivor->config);
-    store_close(store, false);
-    mem_free(survivor);
-    mem_free(report);
-}
-
-static void survivor(struct sim *sim)
-{
-    script_bootstrap(sim);
-    for (int round = 0; round < 3; round++) {
-        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
-
-        script_writes(sim, script_leader(sim), 20);
-        sim_settle(sim); /* The survivor has all records; others would be lost by design. */
-        crash_all(sim, round % 2 ? SIM_POWER : SIM_KILL);
-        for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-            if (id != node->id) {
-                sim_disk_empty(sim, &sim->nodes[id]);
-            }
-        }
-        recover_alone(sim, node);
-        script_start(sim, node);
-        script_write(sim, node);
-        start_all(sim);
-        sim_settle(sim);
-        script_write(sim, script_leader(sim));
     }
 }
 
@@ -557,7 +441,7 @@ static void all_diverged(struct sim *sim)
     }
     script_until(sim, all_halted, "the end of all processes");
     sim->may_halt = false;
-    start_all(sim);
+    script_start_all(sim);
     sim_settle(sim);
     script_write(sim, script_leader(sim));
 }
@@ -579,7 +463,5 @@ const struct script scripts_disk[] = {
     {.name = "S16-leader", .run = s16_leader},
     {.name = "S19", .run = s19},
     {.name = "S20", .run = s20},
-    {.name = "seat", .run = seat, .knobs = slow_net},
-    {.name = "survivor", .run = survivor, .knobs = tight},
     {.name = NULL},
 };

@@ -9,9 +9,9 @@ enum {
     STEP_MS = 5,
 };
 
-static const struct script *const groups[] = {scripts_sync,   scripts_refill,  scripts_disk,
-                                              scripts_net,    scripts_session, scripts_clock,
-                                              scripts_failing};
+static const struct script *const groups[] = {scripts_sync,    scripts_refill,  scripts_disk,
+                                              scripts_net,     scripts_session, scripts_clock,
+                                              scripts_failing, scripts_seat};
 
 static const struct script *script_at(size_t index)
 {
@@ -216,6 +216,20 @@ void script_start(struct sim *sim, struct sim_node *node)
 {
     if (!node->up) {
         sim_node_start(sim, node);
+    }
+}
+
+void script_start_all(struct sim *sim)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        script_start(sim, &sim->nodes[id]);
+    }
+}
+
+void script_crash_all(struct sim *sim, enum sim_crash how)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        script_crash(sim, &sim->nodes[id], how);
     }
 }
 

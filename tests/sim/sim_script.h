@@ -26,6 +26,8 @@ void script_isolate(struct sim *sim, struct sim_node *node, bool in, bool out);
 void script_heal(struct sim *sim);
 void script_crash(struct sim *sim, struct sim_node *node, enum sim_crash how);
 void script_start(struct sim *sim, struct sim_node *node);
+void script_crash_all(struct sim *sim, enum sim_crash how);
+void script_start_all(struct sim *sim);
 
 /* The end of each scenario: all faults end, all replicas converge, the history holds. */
 void script_end(struct sim *sim);
@@ -44,5 +46,6 @@ extern const struct script scripts_net[];
 extern const struct script scripts_session[];
 extern const struct script scripts_clock[];
 extern const struct script scripts_failing[];
+extern const struct script scripts_seat[];
 
 #endif
