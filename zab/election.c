@@ -108,14 +108,40 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
     return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
 }
 
+/*
+ * Whether the peer, which knows only a configuration older than the committed one here, has lost
+ * its vote since. If it were a voter by a configuration that this replica lacks, it would know the
+ * one before that, which is not older.
+ *
+ * Such a peer gets the configuration (config_tell). Until it knows that it was removed it takes
+ * itself for a voter, perhaps with the longest log: as a candidate it would be elected again and
+ * again, and never collect a quorum.
+ */
+static bool is_outdated(const struct zab *zab, const struct peer *peer)
+{
+    return peer->vote.valid && peer->vote.config_version < zab->config.committed.version &&
+           !quorum_counts(zab, peer->id, peer->incarnation) && !MUTANT(76);
+}
+
+/* Whether the peer's vote is that of a voter. It may be a voter by a configuration that this
+ * replica lacks: so this replica can vote for a candidate that it does not know as a voter. */
+static bool votes_as_voter(const struct zab *zab, const struct peer *peer)
+{
+    const struct vote *vote = &peer->vote;
+
+    return peer->up && vote->valid &&
+           (quorum_counts_peer(zab, peer, vote->flags) ||
+            ((vote->flags & ZAB_FLAG_ELIGIBLE) && !is_outdated(zab, peer)));
+}
+
 /* Whether a vote for `id` makes sense. A peer must be connected. If `id` is this replica, its disk
  * must be a voter's disk: another disk may have been admitted in its place while this replica was
  * away. This replica may learn that when it has voted for itself already. */
-static bool is_worth_a_vote(struct zab *zab, uint32_t id)
+static bool is_worth_a_vote(const struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
 
-    return id == zab->id ? quorum_self_counts(zab) : peer && peer->up;
+    return id == zab->id ? quorum_self_counts(zab) : peer && peer->up && !is_outdated(zab, peer);
 }
 
 static bool consider(struct zab *zab, const struct vote *vote)
@@ -138,7 +164,7 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 
     ASSERT(zab->election.candidate != 0);
     return peer->up && vote->valid && !vote->stale && vote->state == ZAB_LOOKING &&
-           vote->round == zab->election.round && (vote->flags & ZAB_FLAG_ELIGIBLE) &&
+           vote->round == zab->election.round && quorum_counts_peer(zab, peer, vote->flags) &&
            vote->candidate == zab->election.candidate;
 }
 
@@ -167,29 +193,22 @@ static void decide(struct zab *zab)
 }
 
 /*
- * Whether a majority of the voters follows `leader`, this replica included. Voters are counted by
- * id, not by incarnation: a replica with a new or damaged disk may know no configuration, or an old
- * one. Safety does not depend on votes. The number of voters is the one that the leader reports, if
- * any: after 'zabra recover' has made one survivor continue alone, there are fewer voters than the
- * server list has.
+ * Whether a majority of the voters follows `leader`, this replica included. A replica with a new or
+ * damaged disk may know no configuration, or an old one: so the number of voters is the one that
+ * the leader reports. Safety does not depend on votes.
  */
 static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
-    bool self = list_votes(zab, zab->id);
-    uint32_t voters = self ? 1 : 0;
-    uint32_t named = self && quorum_self_counts(zab) ? 1 : 0;
+    uint32_t named = quorum_self_counts(zab) ? 1 : 0;
 
     for_each_peer (peer, zab) {
-        const struct vote *vote = &peer->vote;
-
-        voters += list_votes(zab, peer->id) ? 1 : 0;
-        if (list_votes(zab, peer->id) && peer->up && vote->valid && vote->state != ZAB_LOOKING &&
-            (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == leader->id) {
+        if (votes_as_voter(zab, peer) && peer->vote.state != ZAB_LOOKING &&
+            peer->vote.candidate == leader->id) {
             named++;
         }
     }
-    ASSERT(named <= voters);
-    return named > (leader->vote.voters != 0 ? leader->vote.voters : voters) / 2;
+    ASSERT(named <= zab->peer_count + 1);
+    return leader->vote.voters > 0 && named > leader->vote.voters / 2;
 }
 
 /* Follows a peer that reports itself as the leader if a majority (with this replica) follows that
@@ -200,7 +219,7 @@ static bool check_settled(struct zab *zab)
         const struct vote *vote = &peer->vote;
 
         if (!peer->up || !vote->valid || vote->state != ZAB_LEADING ||
-            vote->candidate != peer->id) {
+            vote->candidate != peer->id || is_outdated(zab, peer)) {
             continue;
         }
         if (majority_names(zab, peer)) {
@@ -211,10 +230,9 @@ static bool check_settled(struct zab *zab)
     return false;
 }
 
-static bool is_looking_voter(const struct peer *peer)
+static bool is_looking_voter(const struct zab *zab, const struct peer *peer)
 {
-    return peer->up && peer->vote.valid && !peer->vote.stale && peer->vote.state == ZAB_LOOKING &&
-           (peer->vote.flags & ZAB_FLAG_ELIGIBLE);
+    return votes_as_voter(zab, peer) && !peer->vote.stale && peer->vote.state == ZAB_LOOKING;
 }
 
 /*
@@ -228,7 +246,7 @@ static bool weigh_votes(struct zab *zab)
     uint64_t round = zab->election.round;
 
     for_each_peer (peer, zab) {
-        round = is_looking_voter(peer) ? max_u64(round, peer->vote.round) : round;
+        round = is_looking_voter(zab, peer) ? max_u64(round, peer->vote.round) : round;
     }
     if (round > zab->election.round) {
         zab->election.round = round;
@@ -236,7 +254,7 @@ static bool weigh_votes(struct zab *zab)
         changed = true;
     }
     for_each_peer (peer, zab) {
-        if (is_looking_voter(peer) && peer->vote.round == zab->election.round) {
+        if (is_looking_voter(zab, peer) && peer->vote.round == zab->election.round) {
             changed = consider(zab, &peer->vote) || changed;
         }
     }
@@ -293,6 +311,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_v
         .zxid = vote->candidate_last,
         .last = vote->last,
         .voters = vote->voters,
+        .config_version = vote->config_version,
         .flags = vote->flags,
     };
     config_tell(zab, peer, vote->config_version);

@@ -278,8 +278,7 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
     learner->promised = cepoch->promised;
     learner->flags = cepoch->flags;
     learner->heard_ms = zab->now_ms;
-    learner->counted =
-        (cepoch->flags & ZAB_FLAG_ELIGIBLE) && quorum_counts(zab, peer->id, peer->incarnation);
+    learner->counted = quorum_counts_peer(zab, peer, cepoch->flags);
     ASSERT(learner->flight.count == 0 && !learner->newleader_sent);
     if (zab->lead.phase == LEADER_COLLECT) {
         lead_outline_ready(zab);
@@ -310,8 +309,7 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     mem_free(learner->ranges);
     learner->ranges = mem_dup(msg->ranges, msg->range_count * sizeof msg->ranges[0]);
     learner->range_count = msg->range_count;
-    learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
-                       quorum_counts(zab, peer->id, peer->incarnation);
+    learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && quorum_counts_peer(zab, peer, msg->flags);
     /* SYNC may cut back a log that ends in an earlier epoch. If the learner had promised this epoch
      * before this dialogue, its promise stays the same, and a shorter log with the same promise
      * would later look like a rollback (admit_is_rolled_back). So in this case the last zxid is not

@@ -47,7 +47,7 @@ enum zab_msg_type {
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH and PONG, unless another message is named. */
 enum {
-    ZAB_FLAG_ELIGIBLE = 1U << 0,    /* May be elected and counted. */
+    ZAB_FLAG_ELIGIBLE = 1U << 0,    /* May be elected: a voter by the sender's configuration. */
     ZAB_FLAG_COUNTED = 1U << 1,     /* ACKEPOCH counts towards the quorum. */
     ZAB_FLAG_QUARANTINE = 1U << 2,  /* Storage is damaged: a refill is needed. */
     ZAB_FLAG_LOW_SPACE = 1U << 3,   /* Disk nearly full. */
@@ -56,6 +56,9 @@ enum {
     ZAB_FLAG_DIVERGED = 1U << 7,    /* EXCLUDE: the learner's digest is in the minority. */
     ZAB_FLAG_ROLLED_BACK = 1U << 8, /* EXCLUDE: the learner's disk lacks what it acknowledged. */
     ZAB_FLAG_NO_MAJORITY = 1U << 9, /* EXCLUDE: no majority of equal states at `zxid`; stop. */
+    /* Storage is sound and in this cluster. The receiver's configuration decides whether the sender
+     * is counted. */
+    ZAB_FLAG_SOUND = 1U << 10,
 };
 
 enum zab_state {

@@ -16,10 +16,11 @@ struct vote {
     bool stale; /* The vote is from an election that is over: the next one ignores it. */
     enum zab_state state;
     uint64_t round;
-    uint32_t candidate; /* 0: none. */
-    zxid_t zxid;        /* Last zxid of the candidate's log. */
-    zxid_t last;        /* Last durable zxid of the sender. */
-    uint32_t voters;    /* Number of voters in the sender's configuration. */
+    uint32_t candidate;    /* 0: none. */
+    zxid_t zxid;           /* Last zxid of the candidate's log. */
+    zxid_t last;           /* Last durable zxid of the sender. */
+    uint32_t voters;       /* Number of voters in the sender's configuration. */
+    zxid_t config_version; /* Of the sender's committed configuration. */
     uint32_t flags;
 };
 

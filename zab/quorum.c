@@ -75,6 +75,16 @@ bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
            (zab->config.has_pending && is_voter(&zab->config.pending, id, incarnation));
 }
 
+/* Whether the peer's disk counts here, if it is as the peer reports. What the peer believes of
+ * itself does not matter: it may not know a configuration in force here that makes it a voter, or
+ * one that takes its vote away. A release before ZAB_FLAG_SOUND sends ZAB_FLAG_ELIGIBLE alone. */
+bool quorum_counts_peer(const struct zab *zab, const struct peer *peer, uint32_t flags)
+{
+    uint32_t sound = MUTANT(76) ? ZAB_FLAG_ELIGIBLE : ZAB_FLAG_ELIGIBLE | ZAB_FLAG_SOUND;
+
+    return (flags & sound) != 0 && quorum_counts(zab, peer->id, peer->incarnation);
+}
+
 bool quorum_self_counts(const struct zab *zab)
 {
     ASSERT(zab->incarnation != 0);
@@ -90,10 +100,14 @@ uint32_t self_flags(const struct zab *zab)
 {
     uint32_t flags = 0;
 
+    bool is_in_cluster = !zab->bootstrapping && zab->config.committed.count > 0;
+
     flags |= quorum_self_counts(zab) ? ZAB_FLAG_ELIGIBLE : 0;
+    flags |= is_in_cluster && !zab->quarantined ? ZAB_FLAG_SOUND : 0;
     flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
     flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
     ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || !(flags & ZAB_FLAG_QUARANTINE));
+    ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || (flags & ZAB_FLAG_SOUND) || MUTANT(21));
     return flags;
 }
 

@@ -379,6 +379,7 @@ uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
+bool quorum_counts_peer(const struct zab *zab, const struct peer *peer, uint32_t flags);
 /* Whether connected voters are a majority of the committed but not of the pending configuration. */
 bool quorum_awaits_new_disk(const struct zab *zab);
 /* Whether this replica is a voter by the configuration and its storage is sound. */

@@ -25,6 +25,7 @@ void drive_says(struct drive *drive, uint32_t peer, enum zab_state state, uint32
         .vote.state = (uint8_t)state,
         .vote.round = drive->round,
         .vote.candidate = leader,
+        .vote.voters = drive->init.seed_count,
         .vote.flags = ZAB_FLAG_ELIGIBLE,
     };
 

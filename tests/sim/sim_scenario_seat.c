@@ -13,6 +13,7 @@
 enum {
     SEAT_NODE = 3, /* Among equal logs the highest id leads. */
     SEAT_APART_MS = 8000,
+    DURABLE_MS = 1000, /* Time for the disk to write the record, and for the leader to give up. */
 };
 
 /* The fault must strike after the proposal, before a majority can have it. */
@@ -117,8 +118,40 @@ static void survivor(struct sim *sim)
     }
 }
 
+/* ---- A voter does not know that it votes, and the quorum needs it. ---- */
+
+/* The survivor of a recovery has the admission of a second disk in its log. That disk must count
+ * for the commit, but its replica does not have the record. */
+static void unaware(struct sim *sim)
+{
+    struct sim_node *node = &sim->nodes[SEAT_NODE];
+    struct sim_node *alone = &sim->nodes[1];
+
+    script_bootstrap(sim);
+    script_writes(sim, script_leader(sim), 5);
+    sim_settle(sim);
+    leave_one(sim, alone, SIM_POWER);
+    script_start(sim, node);
+    script_until(sim, is_named, "an admission");
+    script_isolate(sim, node, true, true);
+    script_run(sim, DURABLE_MS);
+    if (!sim_seat_is_named(sim, node)) {
+        sim_fail(sim, "host", "the admission is committed, or lost");
+    }
+    script_crash(sim, alone, SIM_POWER);
+    script_crash(sim, node, SIM_POWER); /* With the record in its socket. */
+    script_heal(sim);
+    script_start(sim, alone);
+    script_start(sim, node);
+    script_write(sim, script_leader(sim));
+    script_start_all(sim);
+    sim_settle(sim);
+    script_write(sim, script_leader(sim));
+}
+
 const struct script scripts_seat[] = {
     {.name = "seat", .run = seat, .knobs = slow_net},
     {.name = "survivor", .run = survivor, .knobs = tight},
+    {.name = "unaware", .run = unaware, .knobs = slow_net},
     {.name = NULL},
 };

@@ -208,6 +208,9 @@ static void fill(struct play *play, const struct words *words, struct parts *par
 
     parts->config = encoded(&own);
     if (msg->type == ZAB_VOTE) {
+        if (!line_value(words, "voters")) {
+            msg->vote.voters = zab_config_voters(&play->config);
+        }
         if (!line_value(words, "candidate_last")) {
             msg->vote.candidate_last = msg->vote.last;
         }

@@ -104,7 +104,7 @@ static const struct {
     {ZAB_FLAG_QUARANTINE, "quarantine"},   {ZAB_FLAG_LOW_SPACE, "low_space"},
     {ZAB_FLAG_SNAP_LAST, "snap_last"},     {ZAB_FLAG_SNAP, "snap"},
     {ZAB_FLAG_DIVERGED, "diverged"},       {ZAB_FLAG_ROLLED_BACK, "rolled_back"},
-    {ZAB_FLAG_NO_MAJORITY, "no_majority"},
+    {ZAB_FLAG_NO_MAJORITY, "no_majority"}, {ZAB_FLAG_SOUND, "sound"},
 };
 
 /* ---- Messages. ---- */
@@ -134,6 +134,12 @@ static bool read_field(const struct field *field, const char *text, struct zab_m
     return true;
 }
 
+/* A disk that is eligible is sound. */
+static uint32_t implied(uint32_t flag)
+{
+    return flag == ZAB_FLAG_ELIGIBLE ? ZAB_FLAG_ELIGIBLE | ZAB_FLAG_SOUND : flag;
+}
+
 /* A bare word: a flag, or a state. */
 static bool read_word(const char *word, struct zab_msg *msg)
 {
@@ -152,7 +158,7 @@ static bool read_word(const char *word, struct zab_msg *msg)
         for (size_t j = 0; field->kind == FLAGS && j < sizeof(flag_names) / sizeof(flag_names[0]);
              j++) {
             if (strcmp(flag_names[j].name, word) == 0) {
-                *(uint32_t *)place_of(msg, field) |= flag_names[j].bit;
+                *(uint32_t *)place_of(msg, field) |= implied(flag_names[j].bit);
                 return true;
             }
         }
@@ -192,8 +198,10 @@ bool text_to_msg(const struct words *words, size_t first, struct zab_msg *inout,
 
 static void text_flags(struct buf *out, uint32_t flags)
 {
+    bool is_implied = (flags & ZAB_FLAG_ELIGIBLE) != 0;
+
     for (size_t i = 0; i < sizeof(flag_names) / sizeof(flag_names[0]); i++) {
-        if (flags & flag_names[i].bit) {
+        if (flags & flag_names[i].bit && !(is_implied && flag_names[i].bit == ZAB_FLAG_SOUND)) {
             (void)buf_printf(out, " %s", flag_names[i].name);
         }
     }
