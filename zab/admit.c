@@ -39,6 +39,9 @@ void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *
         PROBE("zab.told_to_stop");
         fx_halt(zab,
                 (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = msg->exclude.zxid});
+    } else if (msg->exclude.flags & ZAB_FLAG_AHEAD) {
+        zab->is_ahead = true;
+        fx_role(zab);
     } else if (zab->quarantined) {
         return;
     } else if (msg->exclude.flags & ZAB_FLAG_DIVERGED) {

@@ -157,6 +157,10 @@ static const char *const texts[] = {
         "refused",
     [ZAB_NOTICE_EPOCH_CLAIMED] =
         "peer {peer} claims epoch {epoch}, far beyond the highest known epoch {highest}: refused",
+    [ZAB_NOTICE_PROMISE_AHEAD] =
+        "the disk of peer {peer} is unknown here and has promised epoch {epoch}, above the present "
+        "epoch {highest}: refused until the epoch is above it; if the data directory of the peer "
+        "is from elsewhere, empty it",
     [ZAB_NOTICE_REFILL_STALLED] =
         "the refill of peer {peer} has made no progress for {seconds} s: this leader no longer "
         "keeps log for that peer; check the disk of the peer and the network to the peer",

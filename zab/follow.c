@@ -200,6 +200,7 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     follow->epoch = msg->epoch;
+    zab->is_ahead = false;
     if (zab->bootstrapping || zab->config.committed.count == 0) {
         join(zab, msg->newepoch.config);
     } else {

@@ -42,6 +42,7 @@ void lead_start(struct zab *zab)
     uint64_t round = zab->lead.round;
 
     zab->state = ZAB_LEADING;
+    zab->is_ahead = false;
     zab->lead = (struct leading){
         .phase = LEADER_COLLECT,
         .deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS),
@@ -258,12 +259,40 @@ static void tell_excluded(struct zab *zab, const struct peer *peer, uint32_t dia
     fx_send(zab, peer->id, &msg);
 }
 
+/*
+ * Handles a promise above this leader's epoch. A new election for the sake of one learner is right
+ * for a voter, and for a learner that was in step before. Another disk has its log and its promise
+ * from elsewhere, as when a replica is added whose directory is not empty: that must not cost an
+ * election. It is refused until a later leader's epoch is above its promise. A disk without a log
+ * has only tried to join candidates that have failed.
+ */
+static void on_higher_promise(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    uint32_t promised = msg->cepoch.promised;
+
+    if (quorum_counts(zab, peer->id, peer->incarnation) || admit_knows(peer) ||
+        msg->cepoch.last == 0) {
+        rediscover(zab, promised);
+        return;
+    }
+    zab->election.epoch_floor = max_u32(zab->election.epoch_floor, promised);
+    tell_excluded(zab, peer, msg->dialogue, ZAB_FLAG_AHEAD);
+    if (zab->now_ms >= peer->ahead_alarm_ms) {
+        peer->ahead_alarm_ms = zab->now_ms + AHEAD_ALARM_MS;
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_PROMISE_AHEAD,
+                                          .peer = peer->id,
+                                          .epoch = promised,
+                                          .highest = zab->lead.epoch});
+    }
+}
+
 static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     struct learner *learner = &peer->learner;
     const struct zab_msg_cepoch *cepoch = &msg->cepoch;
 
-    if (msg->dialogue == 0 || !epoch_is_sane(zab, peer, cepoch->promised)) {
+    if (msg->dialogue == 0 || !config_names(zab, peer->id) ||
+        !epoch_is_sane(zab, peer, cepoch->promised)) {
         return;
     }
     if (!(cepoch->flags & ZAB_FLAG_QUARANTINE) && admit_is_rolled_back(peer, cepoch)) {
@@ -288,7 +317,7 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
         return;
     }
     if (cepoch->promised > zab->lead.epoch) {
-        rediscover(zab, cepoch->promised);
+        on_higher_promise(zab, peer, msg);
         return;
     }
     send_newepoch(zab, peer);

@@ -117,6 +117,12 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     return true;
 }
 
+bool config_names(const struct zab *zab, uint32_t id)
+{
+    return zab_config_find(&zab->config.committed, id) ||
+           (zab->config.has_pending && zab_config_find(&zab->config.pending, id));
+}
+
 bool list_votes(const struct zab *zab, uint32_t id)
 {
     for (uint32_t i = 0; i < zab->servers.count; i++) {

@@ -59,6 +59,7 @@ enum {
     /* Storage is sound and in this cluster. The receiver's configuration decides whether the sender
      * is counted. */
     ZAB_FLAG_SOUND = 1U << 10,
+    ZAB_FLAG_AHEAD = 1U << 12, /* EXCLUDE: an unknown disk has promised a later epoch. */
 };
 
 enum zab_state {

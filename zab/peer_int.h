@@ -110,12 +110,13 @@ struct peer {
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;
-    struct keep keep;       /* Outlives the connection. */
-    bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
-    uint64_t keep_alarm_ms; /* No further REFILL_LOST_LOG alarm about it before this. */
-    uint64_t heard_ms;      /* When its last message of any kind came; 0: none yet. */
-    uint64_t seen_ms;       /* When its configured disk was last connected, or lead_start ran. */
-    zxid_t known_last;      /* Newest durable zxid that `known_incarnation` has acknowledged. */
+    struct keep keep;        /* Outlives the connection. */
+    bool refill_stalled;     /* Its refill has made no progress for REFILL_STALL_TICKS. */
+    uint64_t keep_alarm_ms;  /* No further REFILL_LOST_LOG alarm about it before this. */
+    uint64_t ahead_alarm_ms; /* No further PROMISE_AHEAD alarm about it before this. */
+    uint64_t heard_ms;       /* When its last message of any kind came; 0: none yet. */
+    uint64_t seen_ms;        /* When its configured disk was last connected, or lead_start ran. */
+    zxid_t known_last;       /* Newest durable zxid that `known_incarnation` has acknowledged. */
     uint32_t known_promised;
     uint64_t known_incarnation; /* Disk of `known_last` and `known_promised`. */
     struct peer_checkpoints digests;

@@ -27,6 +27,12 @@ void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
     learn(peer, peer->incarnation, promised, last);
 }
 
+/* As far as this replica knows. A leader tells the next one in the EPOCH record. */
+bool admit_knows(const struct peer *peer)
+{
+    return peer->known_incarnation == peer->incarnation && peer->known_promised != 0;
+}
+
 /*
  * Whether the disk was rolled back: the same disk reports less than it has acknowledged. With a
  * higher promise a shorter log is allowed: a truncation in the promised epoch may have been under
@@ -34,7 +40,7 @@ void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
  */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch)
 {
-    if (peer->known_incarnation != peer->incarnation || peer->known_promised == 0) {
+    if (!admit_knows(peer)) {
         return false;
     }
     return cepoch->promised < peer->known_promised ||

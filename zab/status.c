@@ -53,6 +53,11 @@ static const char *explain(const struct zab *zab, const struct zab_status *statu
         return "quarantine: the leader refills the log of this replica, which does not vote until "
                "then";
     }
+    if (zab->is_ahead && is_learner(zab)) {
+        return "the leader does not know this disk, which has promised a later epoch than the "
+               "cluster has: empty this data directory if it is from elsewhere, or wait for a "
+               "later epoch";
+    }
     if (status->unknown_disk) {
         return "this disk is new to the cluster: the leader refills this replica, which does not "
                "vote until the disk is admitted";

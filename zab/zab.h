@@ -272,6 +272,7 @@ enum zab_notice_type {
     ZAB_NOTICE_BAD_SNAPSHOT,        /* zxid: state and digest differ there. */
     ZAB_NOTICE_EPOCH_PROPOSED,      /* peer, epoch, highest: an implausible jump. */
     ZAB_NOTICE_EPOCH_CLAIMED,       /* peer, epoch, highest: an implausible jump. */
+    ZAB_NOTICE_PROMISE_AHEAD,       /* peer, epoch, highest: of a disk that was never in step. */
     ZAB_NOTICE_REFILL_STALLED,      /* peer, seconds */
     ZAB_NOTICE_REFILL_LOST_LOG,     /* peer */
     ZAB_NOTICE_NO_SNAPSHOT,         /* peer: it needs a snapshot. */

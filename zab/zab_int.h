@@ -31,6 +31,7 @@ enum {
     PINGS_TIMED = 8,          /* Number of newest PINGs whose send time is kept. */
     REFILL_BURST_MS = 20,     /* Burst after a pause: what refill_rate allows in this time. */
     REFILL_ALARM_MS = 10000,  /* Minimum time between two REFILL_LOST_LOG alarms about a peer. */
+    AHEAD_ALARM_MS = 60000,   /* Minimum time between two PROMISE_AHEAD alarms about a peer. */
     REFILL_STALL_TICKS = 300, /* Log is kept this long for a learner without progress. */
     CHECKPOINTS = 32,         /* Own digests remembered. */
     CONFIRMS_MAX = 65536,     /* Requests waiting for a quorum round. */
@@ -293,6 +294,7 @@ struct zab {
     uint32_t dialogue_seq;
     uint64_t rejoin_ms; /* No new dialogue before this: a snapshot could not be installed. */
     uint64_t change_ms; /* Next check for a change of the configuration. */
+    bool is_ahead;      /* A leader has refused the promise of this disk as too high. */
 
     /* For the host. */
     uint64_t heard_ms; /* When this replica last knew of a leader with a quorum. */
@@ -519,6 +521,8 @@ void config_keep(const struct zab_config *config, struct slice bytes, struct blo
 void config_committed(struct zab *zab); /* Adopts `pending` once committed. */
 /* Adopts the committed configuration in `bytes` if it is newer. Returns false if malformed. */
 bool config_adopt(struct zab *zab, struct slice bytes);
+/* Whether the committed or the pending configuration has such a member. */
+bool config_names(const struct zab *zab, uint32_t id);
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
 bool list_votes(const struct zab *zab, uint32_t id); /* Whether the server list has such a voter. */
 void config_send(struct zab *zab, const struct peer *peer);
@@ -538,6 +542,7 @@ void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *
 
 /* stamp.c */
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch);
+bool admit_knows(const struct peer *peer); /* Whether its disk was in step with a leader. */
 void admit_learn(struct peer *peer, uint32_t promised, zxid_t last);
 void admit_on_stamp(struct zab *zab, const struct logrec *rec);
 void admit_stamp_payload(const struct zab *zab, struct buf *out);

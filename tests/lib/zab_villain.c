@@ -74,7 +74,7 @@ static struct slice some_bytes(struct villain *villain)
 
 static uint32_t some_flags(struct villain *villain)
 {
-    uint32_t flags = (uint32_t)pick(villain, 2 * ZAB_FLAG_SOUND) & (uint32_t)~ZAB_FLAG_NO_MAJORITY;
+    uint32_t flags = (uint32_t)pick(villain, 2 * ZAB_FLAG_AHEAD) & (uint32_t)~ZAB_FLAG_NO_MAJORITY;
 
     return flags | (likely(villain) ? ZAB_FLAG_ELIGIBLE : 0);
 }

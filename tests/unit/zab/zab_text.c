@@ -100,11 +100,17 @@ static const struct {
     uint32_t bit;
     const char *name;
 } flag_names[] = {
-    {ZAB_FLAG_ELIGIBLE, "eligible"},       {ZAB_FLAG_COUNTED, "counted"},
-    {ZAB_FLAG_QUARANTINE, "quarantine"},   {ZAB_FLAG_LOW_SPACE, "low_space"},
-    {ZAB_FLAG_SNAP_LAST, "snap_last"},     {ZAB_FLAG_SNAP, "snap"},
-    {ZAB_FLAG_DIVERGED, "diverged"},       {ZAB_FLAG_ROLLED_BACK, "rolled_back"},
-    {ZAB_FLAG_NO_MAJORITY, "no_majority"}, {ZAB_FLAG_SOUND, "sound"},
+    {ZAB_FLAG_ELIGIBLE, "eligible"},
+    {ZAB_FLAG_COUNTED, "counted"},
+    {ZAB_FLAG_QUARANTINE, "quarantine"},
+    {ZAB_FLAG_LOW_SPACE, "low_space"},
+    {ZAB_FLAG_SNAP_LAST, "snap_last"},
+    {ZAB_FLAG_SNAP, "snap"},
+    {ZAB_FLAG_DIVERGED, "diverged"},
+    {ZAB_FLAG_ROLLED_BACK, "rolled_back"},
+    {ZAB_FLAG_NO_MAJORITY, "no_majority"},
+    {ZAB_FLAG_SOUND, "sound"},
+    {ZAB_FLAG_AHEAD, "ahead"},
 };
 
 /* ---- Messages. ---- */
