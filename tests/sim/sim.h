@@ -191,6 +191,7 @@ struct sim_node {
     uint32_t stopping; /* Life that is shutting down; 0: none. */
     uint64_t boot;     /* Random number of the process; its transactions carry it. */
     uint64_t born_us;
+    uint64_t asleep_us;        /* Pauses before it has read its clock. */
     uint64_t steady_us;        /* Time of the last change of role, leader or epoch. */
     uint64_t awake_us;         /* Time of the last wake-up from a pause. */
     uint64_t awake_seq;        /* Older events of that instant wait behind those of the pause. */

@@ -115,6 +115,11 @@ struct believed {
     uint64_t since_us; /* End of the oldest of these stays. */
 };
 
+uint64_t sim_clock_read_by(const struct sim_node *node)
+{
+    return node->born_us + STEADY_MARGIN_MS * SIM_MS + node->asleep_us;
+}
+
 /* A new process trusts the clock that it finds. A later offset counts once the clock had it for
  * about a minute; where that is not certain, the offset before counts as well. */
 static struct believed believed(const struct sim *sim, const struct sim_node *node)
@@ -124,7 +129,7 @@ static struct believed believed(const struct sim *sim, const struct sim_node *no
 
     for (size_t i = 0; i < SIM_WALLS && !certain; i++) {
         struct stay stay = stay_of(sim, node, i);
-        bool first = stay.from_us <= node->born_us + STEADY_MARGIN_MS * SIM_MS;
+        bool first = stay.from_us <= sim_clock_read_by(node);
         uint64_t for_ms = (stay.to_us - stay.from_us) / SIM_MS;
 
         certain = stay.from_us <= node->born_us ||

@@ -20,6 +20,9 @@ void sim_clock_set(struct sim *sim, struct sim_node *node, int64_t off_ms);
 /* The same, and the clock is corrected after `for_ms`; 0: never. */
 void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint64_t for_ms);
 
+/* Until then a new process may not have read its wall clock: it trusts what it finds. */
+uint64_t sim_clock_read_by(const struct sim_node *node);
+
 /* A leader has made a record. */
 void sim_clock_made(struct sim *sim, struct sim_rec *rec);
 

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "server/state/state.h"
 #include "tests/lib/zab_notice.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_release.h"
 #include "tests/sim/sim_seat.h"
@@ -372,6 +373,7 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->up = true;
     node->life++;
     node->born_us = sim->now_us;
+    node->asleep_us = 0;
     node->tick_us = 0;
     node->applied = 0;
     node->diverged = false;
@@ -518,6 +520,9 @@ void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us)
     ASSERT(node->up && !node->paused);
     SIM_TRACE(sim, "fault: pause %u for %" PRIu64 " ms", node->id, for_us / SIM_MS);
     node->paused = true;
+    if (sim->now_us <= sim_clock_read_by(node)) {
+        node->asleep_us += for_us;
+    }
     sim->totals.pauses++;
     event = sim_after(sim, for_us, wake, "wake", NULL);
     event->a = node->id;
