@@ -59,6 +59,7 @@
     X(NO_FILES, 503, -4, "NotReady", "out of file descriptors")                                  \
     X(CORRUPT, 500, -3, "DataInconsistency", "stored data is damaged")                           \
     X(FOREIGN, 500, -3, "DataInconsistency", "stored data belongs to another replica")           \
+    X(NEWER, 500, -3, "DataInconsistency", "stored data is of a later release")                  \
     X(MISSING, 404, -101, "NoNode", "does not exist")                                            \
     X(EXISTS, 409, -110, "NodeExists", "already exists")                                         \
     X(BUSY, 503, -4, "NotReady", "resource is busy")                                             \

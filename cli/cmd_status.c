@@ -138,7 +138,8 @@ static int run_members(struct cli *cli)
         cli_answer(cli);
     } else if (code == CMD_OK) {
         out_table(&cli->out, json, "members", member_columns);
-        out_say(&cli->out, "seen by replica %" PRId64 "\n", jsonr_number(json, "seen_by"));
+        out_say(&cli->out, "seen by replica %" PRId64 ", feature level %" PRId64 "\n",
+                jsonr_number(json, "seen_by"), jsonr_number(json, "level"));
     }
     return code;
 }

@@ -182,11 +182,19 @@ static const char *const texts[] = {
     [ZAB_NOTICE_MALFORMED_CONFIG] = "the configuration record at zxid {zxid} is malformed",
     [ZAB_NOTICE_NEWER] =
         "the ensemble has feature level {feature_level}, and this release knows only levels up to "
-        "{known_level}: start the release that the other replicas run",
+        "{known_level}: start a release that knows level {feature_level}",
+    [ZAB_NOTICE_NEWER_RECORD] =
+        "a later release has written the record at zxid {zxid}, which this release cannot read: "
+        "start that release",
     [ZAB_NOTICE_UNREADABLE_LOG] = "cannot read committed records after zxid {zxid} from the log",
     [ZAB_NOTICE_UNREADABLE_SNAPSHOT] =
         "the state cannot be loaded from the snapshot at zxid {zxid} that was just verified",
 };
+
+bool zab_notice_is_newer(enum zab_notice_type type)
+{
+    return type == ZAB_NOTICE_NEWER || type == ZAB_NOTICE_NEWER_RECORD;
+}
 
 static void put_field(const struct zab_notice *notice, struct slice name, struct buf *out)
 {

@@ -281,6 +281,7 @@ enum zab_notice_type {
     ZAB_NOTICE_HISTORIES_DIFFER,    /* peer, zxid */
     ZAB_NOTICE_MALFORMED_CONFIG,    /* zxid */
     ZAB_NOTICE_NEWER,               /* feature_level, known_level */
+    ZAB_NOTICE_NEWER_RECORD,        /* zxid */
     ZAB_NOTICE_UNREADABLE_LOG,      /* zxid */
     ZAB_NOTICE_UNREADABLE_SNAPSHOT, /* zxid */
 };
@@ -301,6 +302,9 @@ struct zab_notice {
 enum {
     ZAB_TEXT_MAX = 320
 };
+
+/* Whether the process stops because a later release has written what this one does not know. */
+bool zab_notice_is_newer(enum zab_notice_type type);
 
 /* Calls `take` for each piece of the text for the operator, in order: what has happened and what to
  * do, at most ZAB_TEXT_MAX - 1 bytes. `name` says what a piece is, as "peer" or "zxid"; empty:

@@ -2,11 +2,11 @@
  * state, so nothing here depends on the machine, its libraries or its settings. */
 #include "base/check.h"
 #include "server/config/config.h"
+#include "zab/level.h"
 
 #include <inttypes.h>
 
 enum {
-    LEVEL_TEXTS = 2, /* Lowest level with the addresses of the members. */
     PORT_DIGITS = 5,
     PORT_MAX = 65535
 };
@@ -126,7 +126,7 @@ static bool has_addresses(const struct zab_config *config, struct slice bytes)
             return false;
         }
     }
-    return config->level >= LEVEL_TEXTS;
+    return config->level >= ZAB_LEVEL_TEXTS;
 }
 
 /* A replica has one port for the others, which stands for both of ZooKeeper's. */

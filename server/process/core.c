@@ -113,7 +113,7 @@ static void halt(struct core *core, const struct zab_notice *notice)
         tcp_flush(core->tcp);
     }
     log_notice(LOG_ERROR, "stopping: ", &kept);
-    _exit(EXIT_HALT);
+    _exit(zab_notice_is_newer(kept.type) ? EXIT_CONFIG : EXIT_HALT);
 }
 
 static void run_effect(struct server *server, const struct zab_effect *effect)
@@ -202,6 +202,7 @@ static void run_effects(struct server *server)
     for (size_t i = 0; i < core->effects.zab.count; i++) {
         run_effect(server, &core->effects.zab.items[i]);
     }
+    core_tell_level(core);
     if (core->effects.take_snapshot) {
         take_snapshot(server);
     }

@@ -4,6 +4,7 @@
  * connected.
  */
 #include "server/process/server_int.h"
+#include "zab/level.h"
 
 enum {
     LISTEN_AGAIN_MS = 10000,      /* First pause between log lines about listening; it doubles. */
@@ -30,7 +31,9 @@ static void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
     struct zab_event event = {
         .type = ZAB_EV_PEER_UP,
         .peer = peer,
-        .peer_up = {.incarnation = identity->incarnation, .bootstrapping = identity->bootstrapping},
+        .peer_up = {.incarnation = identity->incarnation,
+                    .bootstrapping = identity->bootstrapping,
+                    .level = identity->level},
     };
 
     memcpy(event.peer_up.cluster, identity->cluster, ZAB_CLUSTER_LEN);
@@ -144,6 +147,16 @@ static uint32_t list_peers(const struct config *config, struct tcp_peer peers[ZA
     return count;
 }
 
+void core_tell_level(struct core *core)
+{
+    uint32_t level = zab_config(replica_zab(core->replica))->level;
+
+    if (core->tcp && level != core->told_level) {
+        core->told_level = level;
+        tcp_set_level(core->tcp, (uint8_t)min_u32(level, UINT8_MAX));
+    }
+}
+
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
@@ -185,6 +198,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .incarnation = server->core.identity.incarnation,
         .history = zab_config(replica_zab(server->core.replica))->history,
         .bootstrapping = server->core.identity.bootstrapping,
+        .level = ZAB_LEVEL_KNOWN,
         .advertise = config->clients.advertise_client,
     };
 
@@ -195,9 +209,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     mem_free(peers);
     keys_release(keys);
     if (err == ERR_OK) {
-        uint16_t level = zab_config(replica_zab(server->core.replica))->level;
-
-        tcp_set_level(server->core.tcp, (uint8_t)min_u32(level, UINT8_MAX));
+        core_tell_level(&server->core);
     } else {
         (void)snprintf(
             error, SERVER_ERROR_MAX,

@@ -377,6 +377,16 @@ static void write_member(struct gate *gate, struct jsonw *json, const struct pub
     jsonw_object_end(json);
 }
 
+static void write_hold(struct jsonw *json, const struct zab_config *config)
+{
+    if (config->hold == 0) {
+        jsonw_key(json, "hold");
+        jsonw_null(json);
+    } else {
+        jsonw_kv_u64(json, "hold", config->hold);
+    }
+}
+
 void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
@@ -386,6 +396,8 @@ void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
     jsonw_object(json);
     write_cluster(json, &copy->config);
     jsonw_kv_hex(json, "config_version", copy->config.version);
+    jsonw_kv_u64(json, "level", copy->config.level);
+    write_hold(json, &copy->config);
     jsonw_kv_u64(json, "seen_by", config->id);
     jsonw_kv_u64(json, "leader", copy->replica.zab.leader);
     jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);

@@ -121,7 +121,7 @@ static void write_window(struct gate *gate, struct buf *out)
             extent.restarts);
 }
 
-static void write_role(struct gate *gate, const struct replica_status *replica, struct buf *out)
+static void write_role(struct gate *gate, const struct publication *published, struct buf *out)
 {
     static const char *const roles[] = {"leader", "follower", "observer", "looking", "quarantine"};
     struct gate_status status;
@@ -135,6 +135,7 @@ static void write_role(struct gate *gate, const struct replica_status *replica, 
           "1 when in step with an established leader, and able to write its log.",
           status.serving ? 1 : 0);
     gauge(out, "zabra_epoch", "Current epoch.", status.epoch);
+    gauge(out, "zabra_level", "Feature level of the ensemble.", published->config.level);
     gauge(out, "zabra_applied_zxid", "Newest zxid applied.", status.applied);
     gauge(out, "zabra_committed_zxid", "Newest zxid known to be committed.", status.committed);
     gauge(out, "zabra_logged_zxid", "Newest zxid in the log.", status.logged);
@@ -143,7 +144,7 @@ static void write_role(struct gate *gate, const struct replica_status *replica, 
             (double)status.lag_ms / 1000.0);
     seconds(out, "zabra_clock_ahead_seconds", "gauge",
             "This replica's wall clock minus the time of the clocks of a majority.",
-            (double)replica->clock_ahead_ms / 1000.0);
+            (double)published->replica.clock_ahead_ms / 1000.0);
 }
 
 static void write_replica(const struct publication *published, struct buf *out)
@@ -332,7 +333,7 @@ void gate_write_metrics(struct gate *gate, struct buf *out)
     struct publication *published = gate_published(gate);
 
     write_process(gate, out);
-    write_role(gate, &published->replica, out);
+    write_role(gate, published, out);
     write_operations(gate, out);
     write_credentials(gate, out);
     write_state(gate, out);

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "base/probe.h"
 
+#include <stdio.h>
+
 enum {
     READ_RECS_MAX = 1024,
     READ_BYTES_MAX = 4 << 20
@@ -13,6 +15,7 @@ enum {
 struct rebuild {
     struct store *store;
     struct store_report *report;
+    uint16_t level_max; /* Highest feature level that this release knows. */
     struct state *state;
     struct zab_config config;
     struct zab_config pending; /* Uncommitted configuration in the log; count 0: none. */
@@ -57,6 +60,34 @@ static void keep_bytes(struct blob **inout_blob, struct slice bytes)
     *inout_blob = blob_new(bytes);
 }
 
+static void append_piece(void *ctx, struct slice name, struct slice piece)
+{
+    (void)name;
+    (void)buf_append_slice(ctx, piece);
+}
+
+/* Notes what a later release has written: the start is refused before anything is changed. */
+static enum err newer(struct store_report *report, const struct zab_notice *notice)
+{
+    struct buf text;
+
+    PROBE("recover.newer");
+    buf_init(&text, sizeof report->reason - 1);
+    zab_notice_pieces(notice, append_piece, &text);
+    (void)snprintf(report->reason, sizeof report->reason, "%.*s", (int)text.len, text.data);
+    buf_release(&text);
+    return ERR_NEWER;
+}
+
+static enum err check_level(struct store_report *report, const struct zab_config *config,
+                            uint16_t level_max)
+{
+    const struct zab_notice notice = {
+        .type = ZAB_NOTICE_NEWER, .feature_level = config->level, .known_level = level_max};
+
+    return config->level > level_max ? newer(report, &notice) : ERR_OK;
+}
+
 /* Puts blocks into the state until the reader has no more. */
 static enum err restore_blocks(struct store_snap_reader *reader, struct state *state)
 {
@@ -73,36 +104,32 @@ static enum err restore_blocks(struct store_snap_reader *reader, struct state *s
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
-/* Loads a state from the newest snapshot. `ret_bytes` gets the encoded configuration, which the
- * caller releases, unless it is NULL. */
-static enum err load(struct store *store, struct store_snap_info *ret_info,
-                     struct zab_config *ret_config, struct blob **ret_bytes,
-                     struct state **ret_state)
+/* Opens the newest snapshot. After success the caller closes the reader. */
+static enum err open_newest(struct store *store, struct store_snap_reader **ret_reader,
+                            struct store_snap_info *ret_info, struct zab_config *ret_config)
 {
-    struct store_snap_reader *reader;
-    enum err err = store_snap_open(store, &reader, ret_info);
+    enum err err = store_snap_open(store, ret_reader, ret_info);
 
-    *ret_state = NULL;
-    if (err != ERR_OK) {
-        return err;
-    }
-    if (zab_config_decode(store_snap_config(reader), ret_config) != ERR_OK) {
-        store_snap_close(reader);
+    if (err == ERR_OK && zab_config_decode(store_snap_config(*ret_reader), ret_config) != ERR_OK) {
+        store_snap_close(*ret_reader);
         return ERR_CORRUPT;
     }
+    return err;
+}
 
-    struct state *state = state_new(ret_config->history);
+/* Loads a state from an opened snapshot. */
+static enum err load(struct store_snap_reader *reader, zxid_t start, uint64_t history,
+                     struct state **ret_state)
+{
+    struct state *state = state_new(history);
+    enum err err = restore_blocks(reader, state);
 
-    err = restore_blocks(reader, state);
-    if (err == ERR_OK && ret_bytes) {
-        *ret_bytes = blob_new(store_snap_config(reader));
-    }
-    store_snap_close(reader);
+    *ret_state = NULL;
     if (err != ERR_OK) {
         state_free(state);
         return err;
     }
-    state_restored(state, ret_info->start);
+    state_restored(state, start);
     *ret_state = state;
     return ERR_OK;
 }
@@ -110,6 +137,7 @@ static enum err load(struct store *store, struct store_snap_info *ret_info,
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event)
 {
+    struct store_snap_reader *reader = NULL;
     struct store_snap_info info = {0};
     struct zab_config config;
     struct state *state = NULL;
@@ -118,7 +146,11 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     if (start == 0) {
         state = state_new(history);
     } else {
-        err = load(store, &info, &config, NULL, &state);
+        err = open_newest(store, &reader, &info, &config);
+    }
+    if (reader && err == ERR_OK) {
+        err = load(reader, info.start, config.history, &state);
+        store_snap_close(reader);
     }
     /* Since the protocol issued ZAB_FX_RESTORE, another snapshot, newer or older, may have replaced
      * that of `start`, or none may be left. The event reports what was loaded, and the protocol
@@ -136,17 +168,39 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
 }
 
 static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info *info,
-                          const struct zab_config *config, struct blob *take_bytes)
+                          const struct zab_config *config, struct slice bytes)
 {
     if (config->version >= rebuild->config.version) {
         rebuild->config = *config;
-        keep_bytes(&rebuild->config_bytes, blob_slice(take_bytes));
+        keep_bytes(&rebuild->config_bytes, bytes);
     }
-    blob_unref(take_bytes);
     rebuild->at = info->start;
     rebuild->chain = info->start_chain;
     rebuild->snap_end = info->end;
     rebuild->snap_digest = info->digest;
+}
+
+/* Loads the newest snapshot, unless its configuration has a level that is not known: its blocks may
+ * then have a form that is not known either. */
+static enum err load_newest(struct rebuild *rebuild)
+{
+    struct store_snap_reader *reader;
+    struct store_snap_info info;
+    struct zab_config config;
+    enum err err = open_newest(rebuild->store, &reader, &info, &config);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    err = check_level(rebuild->report, &config, rebuild->level_max);
+    if (err == ERR_OK) {
+        err = load(reader, info.start, config.history, &rebuild->state);
+    }
+    if (err == ERR_OK) {
+        take_snapshot(rebuild, &info, &config, store_snap_config(reader));
+    }
+    store_snap_close(reader);
+    return err;
 }
 
 /* Sets the start of the replay: the newest snapshot that can be read, else an empty state. */
@@ -155,13 +209,8 @@ static enum err begin(struct rebuild *rebuild)
     enum err err = ERR_OK;
 
     while (err == ERR_OK && rebuild->report->has_snapshot) {
-        struct store_snap_info info;
-        struct zab_config config;
-        struct blob *bytes = NULL;
-
-        err = load(rebuild->store, &info, &config, &bytes, &rebuild->state);
+        err = load_newest(rebuild);
         if (err == ERR_OK) {
-            take_snapshot(rebuild, &info, &config, bytes);
             return ERR_OK;
         }
         if (err != ERR_CORRUPT && err != ERR_MISSING && err != ERR_FORMAT) {
@@ -180,22 +229,24 @@ static enum err begin(struct rebuild *rebuild)
     return ERR_OK;
 }
 
-static enum err decode_config(const struct logrec *rec, struct zab_config *ret_config)
+static enum err decode_config(const struct rebuild *rebuild, const struct logrec *rec,
+                              struct zab_config *ret_config)
 {
     if (zab_config_decode(logrec_payload(rec), ret_config) != ERR_OK) {
         return ERR_CORRUPT;
     }
     ret_config->version = rec->zxid;
-    return ERR_OK;
+    return check_level(rebuild->report, ret_config, rebuild->level_max);
 }
 
 static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
 {
     struct zab_config config;
     struct buf text;
+    enum err err = decode_config(rebuild, rec, &config);
 
-    if (decode_config(rec, &config) != ERR_OK) {
-        return ERR_CORRUPT;
+    if (err != ERR_OK) {
+        return err;
     }
     if (config.version > rebuild->config.version) {
         rebuild->config = config;
@@ -215,6 +266,11 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
 
     if (!rebuild->state) {
         return ERR_CORRUPT; /* There are records, but no configuration. */
+    }
+    if (rec->type == LOGREC_TXN && txn_is_newer(logrec_payload(rec))) {
+        const struct zab_notice notice = {.type = ZAB_NOTICE_NEWER_RECORD, .zxid = rec->zxid};
+
+        return newer(rebuild->report, &notice);
     }
     if (rec->type == LOGREC_TXN) {
         err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),
@@ -243,7 +299,7 @@ static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec
         keep_bytes(&rebuild->config_bytes, blob_slice(rebuild->pending_bytes));
     }
     keep_bytes(&rebuild->pending_bytes, logrec_payload(rec));
-    return decode_config(rec, &rebuild->pending);
+    return decode_config(rebuild, rec, &rebuild->pending);
 }
 
 static enum err replay_next(void *ctx, const struct logrec *rec)
@@ -404,9 +460,22 @@ static enum err recover_sound(struct rebuild *rebuild, struct replica_options *o
     return ERR_OK;
 }
 
+/* A genesis that cannot be read is damage, which is judged later. */
+static enum err check_genesis(struct store_report *report, uint16_t level_max)
+{
+    struct zab_config config;
+
+    if (genesis(&report->identity, &config) != ERR_OK) {
+        return ERR_OK;
+    }
+    return check_level(report, &config, level_max);
+}
+
 enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity)
 {
+    enum err err;
+
     *ret_identity = (struct store_identity){0};
     if (MUTANT(4)) {
         report->committed = report->log_last; /* The next snapshot holds the uncommitted tail. */
@@ -427,6 +496,10 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
         return ERR_FORMAT;
     }
+    err = check_genesis(report, options->zab.level_max);
+    if (err != ERR_OK) {
+        return err;
+    }
     *ret_identity = report->identity;
     options->zab.incarnation = report->identity.incarnation;
     options->zab.bootstrapping = report->identity.bootstrapping;
@@ -439,8 +512,8 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 
     rebuild->store = store;
     rebuild->report = report;
-
-    enum err err = recover_sound(rebuild, options, ret_identity);
+    rebuild->level_max = options->zab.level_max;
+    err = recover_sound(rebuild, options, ret_identity);
 
     blob_unref(rebuild->config_bytes);
     blob_unref(rebuild->pending_bytes);

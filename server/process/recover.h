@@ -26,7 +26,8 @@
  *
  * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: the disk is lost and must be
  * replaced by an empty one. ERR_FORMAT: an earlier release has written it, in a format that this
- * one does not read. Also ERR_NO_SPACE, ERR_IO.
+ * one does not read. ERR_NEWER: a later release has written it; `report->reason` says what is not
+ * known and what to do, and nothing was written. Also ERR_NO_SPACE, ERR_IO.
  */
 enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity);

@@ -1,6 +1,7 @@
 #include "base/os_rng.h"
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
+#include "zab/level.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -161,6 +162,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     server->options.clock_ms = config->clients.slow_request_ms > 0 ? os_now_ms : NULL;
     server->options.zab.id = config->id;
     server->options.zab.incarnation = os_random_u64() | 1;
+    server->options.zab.level_max = ZAB_LEVEL_KNOWN;
     server->options.zab.seeds = server->seeds;
     server->options.zab.seed_count = config->peers.server_count;
     server->options.zab.rng_seed = os_random_u64();
@@ -175,6 +177,11 @@ static enum err recover_replica(struct server *server, struct store_report *repo
             "read; export the tree with the earlier release (zabra export), start this release "
             "with an empty directory, and import the export",
             config->storage.data_dir);
+        return err;
+    }
+    if (err == ERR_NEWER) {
+        (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s: %s", config->storage.data_dir,
+                       report->reason);
         return err;
     }
     if (err == ERR_CORRUPT) {

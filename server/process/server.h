@@ -19,7 +19,8 @@ enum {
 
 /* Exit codes of the process, besides 0. */
 enum {
-    EXIT_CONFIG = 2, /* The start was refused; nothing was written. */
+    EXIT_CONFIG = 2, /* The start was refused, and nothing was written; or the ensemble has begun to
+                        use what this release does not know. */
     EXIT_HALT = 3,   /* An invariant was violated. */
     EXIT_DISK = 4,   /* The disk failed; never retried in the same process. */
     EXIT_LACK = 5,   /* Too little memory, or too few descriptors or threads. */

@@ -206,6 +206,7 @@ struct core {
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;
+    uint32_t told_level;      /* Feature level as last told to the transport. */
     _Atomic uint64_t turn_ms; /* Start of the last turn, for the liveness probe. */
 };
 
@@ -309,6 +310,9 @@ void core_step(struct server *server, struct zab_event *event); /* Steps at the 
 /* Opens the transport to the peers; does nothing for a single replica. Called between core_open and
  * core_start. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
+
+/* Core thread: tells the transport the feature level of the committed configuration. */
+void core_tell_level(struct core *core);
 
 /* Core thread. core_look_at_seals, called now and then, notes how each connection is sealed and
  * chooses one to close, because its secret or CA has been removed. core_retire_peer

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "server/process/persist.h"
 #include "server/process/recover.h"
+#include "zab/level.h"
 
 enum {
     /* Epochs to skip, so that none of the lost replicas has seen the following ones: with the same
@@ -16,6 +17,9 @@ static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxi
 
     if (zab_config_decode(bytes, &found) != ERR_OK) {
         return ERR_CORRUPT;
+    }
+    if (found.level > ZAB_LEVEL_KNOWN) {
+        return ERR_NEWER;
     }
     found.version = version != 0 ? version : found.version;
     if (config->count == 0 || found.version >= config->version) {
@@ -134,6 +138,11 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
     err = newest_config(store, report, &ret_voter->config);
     if (err == ERR_OK && !zab_config_find(&ret_voter->config, id)) {
         err = ERR_CORRUPT;
+    }
+    if (err == ERR_NEWER) {
+        *ret_why = "a later release has written the directory, with a feature level that this "
+                   "release does not know; use that release";
+        return err;
     }
     *ret_why =
         err != ERR_OK

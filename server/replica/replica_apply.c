@@ -190,6 +190,22 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
     }
 }
 
+static bool is_newer(const struct logrec *rec)
+{
+    return rec->type == LOGREC_TXN && txn_is_newer(logrec_payload(rec));
+}
+
+/* Ends the process before a transaction of a later release: nothing is applied any more. */
+static void stop_before(struct replica *replica, zxid_t zxid)
+{
+    struct zab_effects *list = &replica->inner;
+
+    replica->tree.stopped = true;
+    MEM_GROW(list->items, list->count, list->cap, MEM_ITEMS_MAX);
+    list->items[list->count++] = (struct zab_effect){
+        .type = ZAB_FX_HALT, .notice = {.type = ZAB_NOTICE_NEWER_RECORD, .zxid = zxid}};
+}
+
 /* Applies the deliveries under the lock; answers go out after the lock is free. */
 size_t replica_deliver(struct replica *replica, size_t at)
 {
@@ -198,7 +214,12 @@ size_t replica_deliver(struct replica *replica, size_t at)
     while (at < replica->inner.count && replica->inner.items[at].type == ZAB_FX_DELIVER) {
         struct logrec *rec = replica->inner.items[at].deliver.rec;
 
-        apply_record(replica, state, rec);
+        if (!replica->tree.stopped && is_newer(rec)) {
+            stop_before(replica, rec->zxid);
+        }
+        if (!replica->tree.stopped) {
+            apply_record(replica, state, rec);
+        }
         logrec_unref(rec);
         at++;
     }

@@ -117,6 +117,7 @@ struct replica_tree {
     zxid_t fuzzy_end;    /* The state may hold effects after `applied`, up to this zxid. */
     bool end_unchecked;  /* At `fuzzy_end` the state is still to be checked against `end_digest`. */
     uint64_t end_digest; /* Digest that the state must have at the snapshot's end. */
+    bool stopped;        /* A later release has written the next record: the process ends. */
     bool diverged;       /* The digest is not `end_digest`: no answer may come from this state. */
     uint64_t lost_seq;   /* Number of the last request before a snapshot replaced the state. Up to
                             this number, the outcome of an unanswered write is unknown: if the

@@ -82,6 +82,11 @@ static bool version_fits(uint8_t version, uint8_t flags)
     return version >= TXN_VERSION_OLDEST && version <= TXN_VERSION && (flags & ~known) == 0;
 }
 
+bool txn_is_newer(struct slice txn)
+{
+    return txn.len > 0 && txn.data[0] > TXN_VERSION;
+}
+
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header)
 {
     wire_reader_init(reader, txn);

@@ -191,6 +191,9 @@ void txn_actor_encode(struct buf *out, const struct txn_actor *actor);
 enum err txn_actor_decode(struct slice bytes, struct txn_actor *ret_actor);
 void txn_put(struct buf *out, const struct txn_effect *effect);
 
+/* Whether a later release has written the transaction, in a version that this one does not read. */
+bool txn_is_newer(struct slice txn);
+
 /* Read the header, then one effect per call until ERR_MISSING at the end; ERR_FORMAT when
  * malformed. Times beyond their bounds are corrected as described above. Slices of an effect point
  * into the transaction. */

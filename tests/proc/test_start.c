@@ -4,10 +4,12 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "server/process/persist.h"
 #include "storage/store.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
+#include "zab/level.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -288,8 +290,26 @@ TEST(directory_of_another)
     ensemble_wait_ready(&ensemble, 0);
 }
 
-/* Makes a directory of an earlier release: its configuration has another format. */
-static void make_older(const char *dir)
+/* An earlier release: its configuration has a format before the oldest one that is read. */
+static void make_older(struct store_identity *identity)
+{
+    identity->genesis[0] = 2;
+}
+
+/* A later release: its ensemble has the level that follows. */
+static void make_newer(struct store_identity *identity)
+{
+    struct zab_config config;
+
+    assert_int_equal(
+        zab_config_decode(slice_make(identity->genesis, identity->genesis_len), &config), ERR_OK);
+    assert_int_equal(config.level, ZAB_LEVEL_KNOWN);
+    config.level++;
+    persist_genesis(identity, &config);
+}
+
+/* Makes a directory of another release. */
+static void change_release(const char *dir, void (*change)(struct store_identity *identity))
 {
     struct store_options options = {.segment_bytes = SEGMENT_BYTES,
                                     .snapshots_keep = 2,
@@ -306,7 +326,7 @@ static void make_older(const char *dir)
     struct store_op *ops[1] = {&op};
     size_t done = 0;
 
-    identity.genesis[0]--;
+    change(&identity);
     assert_int_equal(store_run(store, ops, 1, &done), ERR_OK);
     store_close(store, true);
     vfs_posix_close(&options.vfs);
@@ -333,9 +353,30 @@ TEST(directory_of_an_earlier_release)
 {
     uint64_t before = 0;
 
-    make_older(ensemble.replicas[0].data);
+    change_release(ensemble.replicas[0].data, make_older);
     before = directory_sum();
     expect_refused("dataDir", "written by an earlier release");
+    assert_true(directory_sum() == before);
+    ensemble_empty(&ensemble, 0);
+}
+
+TEST(directory_of_a_later_release)
+{
+    char line[512];
+    uint64_t before = 0;
+
+    start_single("id=1\n");
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    change_release(ensemble.replicas[0].data, make_newer);
+    before = directory_sum();
+    (void)snprintf(line, sizeof(line),
+                   "zabra: dataDir: %s: the ensemble has feature level %d, and this release knows "
+                   "only levels up to %d: start a release that knows level %d\n",
+                   ensemble.replicas[0].data, ZAB_LEVEL_KNOWN + 1, ZAB_LEVEL_KNOWN,
+                   ZAB_LEVEL_KNOWN + 1);
+    expect_refused("dataDir", line);
     assert_true(directory_sum() == before);
     ensemble_empty(&ensemble, 0);
 }

@@ -411,6 +411,11 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         /* The next process formats a directory again when its formatting was interrupted. */
         sim->applied_count = 0;
         sim_node_die(sim, node, SIM_KILL);
+    } else if (err == ERR_NEWER && sim_release_explains_halt(sim, node, ZAB_NOTICE_NEWER)) {
+        SIM_TRACE(sim, "start %u: refused, its release does not know the level", node->id);
+        sim->halts++;
+        sim->applied_count = 0;
+        sim_node_die(sim, node, SIM_KILL);
     } else if (err == ERR_CORRUPT) {
         replace_disk(sim, node);
     } else if (err != ERR_OK) {

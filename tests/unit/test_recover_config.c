@@ -1,5 +1,5 @@
 /* A start finds the newest configuration of a directory, with the texts that it was written with.
- */
+ * It is refused if a later release has written the directory. */
 #include "server/process/persist.h"
 #include "server/process/recover.h"
 #include "tests/lib/store_kit.h"
@@ -9,6 +9,7 @@
 
 enum {
     LEVEL = 1,
+    NEWER = 2,
     BLOCK_MAX = 1 << 20
 };
 
@@ -18,9 +19,9 @@ struct start {
     struct store_identity identity;
 };
 
-static struct zab_config three(zxid_t version)
+static struct zab_config three(zxid_t version, uint16_t level)
 {
-    struct zab_config config = {.version = version, .history = 6, .count = 3, .level = LEVEL};
+    struct zab_config config = {.version = version, .history = 6, .count = 3, .level = level};
     struct store_identity identity = skit_identity();
 
     memcpy(config.cluster, identity.cluster, ZAB_CLUSTER_LEN);
@@ -43,10 +44,10 @@ static void put(const struct zab_config *config, const char *host, struct buf *o
     assert_int_equal(zab_config_write(config, &parts, out), ERR_OK);
 }
 
-/* The disk of a member. */
-static void member(struct skit *kit)
+/* The disk of a member of an ensemble that was founded at a level. */
+static void member_at(struct skit *kit, uint16_t level)
 {
-    struct zab_config config = three(0);
+    struct zab_config config = three(0, level);
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
 
@@ -58,19 +59,23 @@ static void member(struct skit *kit)
     skit_close(kit, true);
 }
 
-/* Appends the configuration as a record that names that host. */
-static void append(struct skit *kit, const char *host, bool committed)
+static void member(struct skit *kit)
 {
-    assert_int_equal(skit_open(kit), ERR_OK);
+    member_at(kit, LEVEL);
+}
 
-    zxid_t last = kit->report.log_last;
-    zxid_t zxid = last == 0 ? zxid_make(3, 1) : last + 1;
-    struct zab_config config = three(zxid);
-    struct buf bytes;
+static zxid_t next_zxid(const struct skit *kit)
+{
+    return kit->report.log_last == 0 ? zxid_make(3, 1) : kit->report.log_last + 1;
+}
 
-    put(&config, host, &bytes);
+/* Appends a record to an opened store, and closes it. */
+static void append_record(struct skit *kit, enum logrec_type type, struct slice payload,
+                          bool committed)
+{
+    zxid_t zxid = next_zxid(kit);
     struct logrec *rec =
-        logrec_new(LOGREC_CONFIG, zxid, last, kit->report.log_chain, buf_slice(&bytes));
+        logrec_new(type, zxid, kit->report.log_last, kit->report.log_chain, payload);
     struct store_op op = {.type = STORE_APPEND,
                           .recs = &rec,
                           .rec_count = 1,
@@ -78,8 +83,25 @@ static void append(struct skit *kit, const char *host, bool committed)
 
     assert_int_equal(skit_run(kit, &op), ERR_OK);
     logrec_unref(rec);
-    buf_release(&bytes);
     skit_close(kit, true);
+}
+
+static void append_level(struct skit *kit, const char *host, uint16_t level, bool committed)
+{
+    assert_int_equal(skit_open(kit), ERR_OK);
+
+    struct zab_config config = three(next_zxid(kit), level);
+    struct buf bytes;
+
+    put(&config, host, &bytes);
+    append_record(kit, LOGREC_CONFIG, buf_slice(&bytes), committed);
+    buf_release(&bytes);
+}
+
+/* Appends the configuration as a record that names that host. */
+static void append(struct skit *kit, const char *host, bool committed)
+{
+    append_level(kit, host, LEVEL, committed);
 }
 
 static void start(struct skit *kit, struct start *start)
@@ -88,6 +110,7 @@ static void start(struct skit *kit, struct start *start)
     assert_int_equal(skit_open(kit), ERR_OK);
     start->options.zab.id = skit_identity().member_id;
     start->options.zab.incarnation = 1;
+    start->options.zab.level_max = LEVEL;
     assert_int_equal(
         recover(kit->store, &kit->report, start->view, &start->options, &start->identity), ERR_OK);
     assert_false(start->options.zab.quarantined);
@@ -177,29 +200,133 @@ static void write_blocks(struct store_snap_writer *writer, const struct state *s
     state_scan_release(&cursor);
 }
 
-/* The record may be gone from the log when the snapshot is there. */
-TEST(a_snapshot_keeps_the_texts, skit, member, skit_release)
+/* Appends a record, and takes a snapshot with a configuration of that level. */
+static void take_snapshot(struct skit *kit, uint16_t level)
 {
-    struct zab_config config = three(zxid_make(3, 1));
+    struct zab_config config = three(zxid_make(3, 1), level);
     struct store_snap_writer *writer = NULL;
-    struct start run;
     struct buf bytes;
     struct state *state = state_new(config.history);
 
-    append(skit, "record", true);
+    append(kit, "record", true);
     put(&config, "snapshot", &bytes);
     state_skip(state, zxid_make(3, 1));
-    assert_int_equal(skit_open(skit), ERR_OK);
-    assert_int_equal(store_snap_begin(skit->store, zxid_make(3, 1), skit->report.log_chain,
+    assert_int_equal(skit_open(kit), ERR_OK);
+    assert_int_equal(store_snap_begin(kit->store, zxid_make(3, 1), kit->report.log_chain,
                                       buf_slice(&bytes), &writer),
                      ERR_OK);
     write_blocks(writer, state);
     assert_int_equal(store_snap_finish(writer, zxid_make(3, 1), state_digest(state), 1), ERR_OK);
-    skit_close(skit, true);
+    skit_close(kit, true);
+    state_free(state);
+    buf_release(&bytes);
+}
+
+/* The record may be gone from the log when the snapshot is there. */
+TEST(a_snapshot_keeps_the_texts, skit, member, skit_release)
+{
+    struct start run;
+
+    take_snapshot(skit, LEVEL);
     start(skit, &run);
     assert_int_equal(run.options.zab.committed, zxid_make(3, 1));
     assert_host(run.options.zab.config_bytes, "snapshot");
     stop(skit, &run);
-    state_free(state);
-    buf_release(&bytes);
+}
+
+/* ---- What a later release has written. ---- */
+
+static const char later_level[] =
+    "the ensemble has feature level 2, and this release knows only levels up to 1: start a release "
+    "that knows level 2";
+
+/* Starts on a disk that takes no writes. */
+static void expect_refused(struct skit *kit, const char *reason)
+{
+    struct start start = {.view = view_new()};
+
+    assert_int_equal(skit_open(kit), ERR_OK);
+    start.options.zab.id = skit_identity().member_id;
+    start.options.zab.incarnation = 1;
+    start.options.zab.level_max = LEVEL;
+    vfs_mem_fail(kit->disk, VFS_MEM_FAIL_WRITES | VFS_MEM_FAIL_SYNCS, 1);
+    assert_int_equal(recover(kit->store, &kit->report, start.view, &start.options, &start.identity),
+                     ERR_NEWER);
+    assert_int_equal(vfs_mem_io_errors(kit->disk), 0);
+    vfs_mem_fail(kit->disk, VFS_MEM_FAIL_NONE, 1);
+    assert_string_equal(kit->report.reason, reason);
+    assert_null(view_read(start.view));
+    stop(kit, &start);
+}
+
+/* The same start after the level is known. */
+static void expect_started(struct skit *kit)
+{
+    struct start run = {.view = view_new()};
+
+    assert_int_equal(skit_open(kit), ERR_OK);
+    run.options.zab.id = skit_identity().member_id;
+    run.options.zab.incarnation = 1;
+    run.options.zab.level_max = NEWER;
+    assert_int_equal(recover(kit->store, &kit->report, run.view, &run.options, &run.identity),
+                     ERR_OK);
+    stop(kit, &run);
+}
+
+TEST(a_later_level_of_the_identity_is_refused)
+{
+    struct skit kit;
+
+    member_at(&kit, NEWER);
+    expect_refused(&kit, later_level);
+    expect_started(&kit);
+    skit_release(&kit);
+}
+
+TEST(a_later_level_of_a_quarantined_disk_is_refused)
+{
+    struct store_op op = {.type = STORE_QUARANTINE, .reason = "for the test"};
+    struct skit kit;
+
+    member_at(&kit, NEWER);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    assert_int_equal(skit_run(&kit, &op), ERR_OK);
+    skit_close(&kit, true);
+    expect_refused(&kit, later_level);
+    expect_started(&kit);
+    skit_release(&kit);
+}
+
+TEST(a_later_level_of_a_snapshot_is_refused, skit, member, skit_release)
+{
+    take_snapshot(skit, NEWER);
+    expect_refused(skit, later_level);
+    expect_started(skit);
+}
+
+TEST(a_later_level_of_a_committed_record_is_refused, skit, member, skit_release)
+{
+    append_level(skit, "newer", NEWER, true);
+    expect_refused(skit, later_level);
+    expect_started(skit);
+}
+
+TEST(a_later_level_of_a_pending_record_is_refused, skit, member, skit_release)
+{
+    append(skit, "known", true);
+    append_level(skit, "newer", NEWER, false);
+    expect_refused(skit, later_level);
+    expect_started(skit);
+}
+
+/* Its level would be later, too, if each release did what it should. */
+TEST(a_transaction_of_a_later_version_is_refused, skit, member, skit_release)
+{
+    const uint8_t txn[] = {TXN_VERSION + 1, 0, 1, 2, 3};
+
+    append(skit, "known", true);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    append_record(skit, LOGREC_TXN, slice_make(txn, sizeof txn), true);
+    expect_refused(skit, "a later release has written the record at zxid 0x300000002, which this "
+                         "release cannot read: start that release");
 }

@@ -481,3 +481,29 @@ TEST(a_snapshot_is_taken_when_none_can_be_sent, bench, bench_lead, bench_tear_do
     drive_step(&bench->drive, &none);
     assert_true(bench->effects.take_snapshot);
 }
+
+/* Nothing of it is applied, and nothing after it. */
+TEST(a_transaction_of_a_later_version_ends_the_process)
+{
+    const uint8_t txn[] = {TXN_VERSION + 1, 0};
+    struct bench bench;
+    struct drive *drive = &bench.drive;
+
+    bench_follow(&bench);
+    drive_entry(drive, bench_record(drive, 0, "/before"), 0);
+    drive_entry(drive,
+                drive_log_add_type(&drive->theirs, LOGREC_TXN, drive_log_last(&drive->theirs) + 1,
+                                   slice_make(txn, sizeof txn)),
+                0);
+    drive_entry(drive, bench_record(drive, 0, "/after"), 0);
+    bench_commit(drive, zxid_make(1, 3));
+    assert_string_equal(drive_notice(drive, ZAB_FX_HALT),
+                        "a later release has written the record at zxid 0x100000002, which this "
+                        "release cannot read: start that release");
+    assert_int_equal(replica_applied(bench.replica), zxid_make(1, 1));
+    const struct state *state = view_read(bench.view);
+
+    assert_int_equal(state_applied(state), zxid_make(1, 1));
+    view_read_done(bench.view);
+    bench_close(&bench);
+}

@@ -1,0 +1,228 @@
+/*
+ * The feature level: it rises in an ensemble of an earlier release once all members have run this
+ * one for ten seconds, and a new ensemble begins with it. States stay equal, also after a restart.
+ */
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/process/persist.h"
+#include "tests/lib/unit.h"
+#include "tests/proc/ensemble.h"
+#include "zab/level.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum {
+    COUNT = 3,
+    LAST = COUNT - 1,
+    LEVEL_MS = 10000, /* level_ms of the protocol. */
+    ALONE_MS = LEVEL_MS + 1000,
+    SEGMENT_BYTES = 64 << 10,
+    RECORD_BYTES_MAX = 32 << 20
+};
+
+static struct ensemble ensemble;
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+/* ---- Directories of an ensemble that an earlier release has founded. ---- */
+
+static struct zab_config founded(uint32_t count)
+{
+    struct zab_config config = {
+        .cluster = {7}, .history = 0x1234, .count = count, .level = ZAB_LEVEL_FIRST};
+
+    for (uint32_t i = 0; i < count; i++) {
+        config.members[i] = (struct zab_member){.id = i + 1, .voter = true, .incarnation = 100 + i};
+    }
+    return config;
+}
+
+static void make_disk(uint32_t index)
+{
+    const char *dir = ensemble.replicas[index].data;
+    struct zab_config config = founded(ensemble.count);
+    struct store_identity identity = {.member_id = index + 1,
+                                      .incarnation = config.members[index].incarnation};
+    struct store_options options = {.segment_bytes = SEGMENT_BYTES,
+                                    .snapshots_keep = 2,
+                                    .salt_seed = 5,
+                                    .record_bytes_max = RECORD_BYTES_MAX,
+                                    .member_id = index + 1};
+    struct store_report *report = mem_zalloc(1, sizeof *report);
+    struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
+    struct store *store = NULL;
+
+    memcpy(identity.cluster, config.cluster, ZAB_CLUSTER_LEN);
+    persist_genesis(&identity, &config);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(vfs_posix_open(dir, &options.vfs), ERR_OK);
+    assert_int_equal(store_open(&options, false, &store, report), ERR_OK);
+    assert_int_equal(store_run_one(store, &op), ERR_OK);
+    store_close(store, true);
+    vfs_posix_close(&options.vfs);
+    mem_free(report);
+}
+
+static void open_earlier(uint32_t count)
+{
+    ensemble_open(&ensemble, count, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        make_disk(i);
+    }
+}
+
+/* ---- What the replicas answer. ---- */
+
+/* -1: no answer. */
+static int level_of(uint32_t index)
+{
+    int level = -1;
+
+    if (ensemble_call(&ensemble, index, "GET", "/ensemble/v1", NULL) == 200) {
+        json_t *all = web_json(&ensemble.reply);
+
+        assert_true(json_is_null(json_object_get(all, "hold")));
+        assert_true(json_is_integer(json_object_get(all, "level")));
+        level = (int)json_integer_value(json_object_get(all, "level"));
+        json_decref(all);
+    }
+    return level;
+}
+
+static bool all_have(int level)
+{
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        if (level_of(i) != level ||
+            ensemble_metric(&ensemble, i, "zabra_level") != (uint64_t)level) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Keeps what the status says of the state: its zxid and its digest. */
+static bool state_of(uint32_t index, char *ret_state, size_t size)
+{
+    bool whole = ensemble_call(&ensemble, index, "GET", "/status/v1", NULL) == 200;
+    json_t *status = whole ? web_json(&ensemble.reply) : NULL;
+    const char *zxid = json_string_value(json_object_get(status, "zxid"));
+    const char *digest = json_string_value(json_object_get(status, "digest"));
+
+    whole = zxid && digest;
+    (void)snprintf(ret_state, size, "%s %s", zxid ? zxid : "", digest ? digest : "");
+    json_decref(status);
+    return whole;
+}
+
+static bool states_are_equal(void)
+{
+    char first[128];
+    char other[128];
+
+    if (!state_of(0, first, sizeof first)) {
+        return false;
+    }
+    for (uint32_t i = 1; i < ensemble.count; i++) {
+        if (!state_of(i, other, sizeof other) || strcmp(first, other) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void restart(uint32_t index)
+{
+    assert_int_equal(ensemble_stop(&ensemble, index), 0);
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+}
+
+/* ---- Tests. ---- */
+
+static void open_three(void)
+{
+    open_earlier(COUNT);
+}
+
+TEST_GROUP(open_three, close_all)
+
+TEST(the_level_waits_for_all_members)
+{
+    ensemble_start(&ensemble, 0);
+    ensemble_start(&ensemble, 1);
+    ensemble_wait_ready(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 1);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/before?upsert=true", "x", 201);
+
+    uint64_t since_ms = os_now_ms();
+
+    ENSEMBLE_WAIT(&ensemble, os_now_ms() - since_ms > ALONE_MS);
+    assert_int_equal(level_of(0), ZAB_LEVEL_FIRST);
+    assert_int_equal(level_of(1), ZAB_LEVEL_FIRST);
+}
+
+TEST(ten_seconds_after_the_last_member_the_level_rises)
+{
+    uint64_t since_ms = os_now_ms();
+
+    ensemble_start(&ensemble, LAST);
+    ensemble_wait_ready(&ensemble, LAST);
+    ENSEMBLE_WAIT(&ensemble, level_of(LAST) == ZAB_LEVEL_KNOWN);
+    assert_true(os_now_ms() - since_ms >= LEVEL_MS);
+    ENSEMBLE_WAIT(&ensemble, all_have(ZAB_LEVEL_KNOWN));
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
+}
+
+TEST(a_restarted_replica_has_the_level_and_the_state)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        restart(i);
+        assert_int_equal(level_of(i), ZAB_LEVEL_KNOWN);
+        ENSEMBLE_WAIT(&ensemble, states_are_equal());
+    }
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/after?upsert=true", "x", 201);
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
+    ENSEMBLE_WAIT(&ensemble, all_have(ZAB_LEVEL_KNOWN));
+}
+
+static void open_one(void)
+{
+    open_earlier(1);
+}
+
+TEST_GROUP(open_one, close_all)
+
+/* There is no other replica to wait for. */
+TEST(a_single_replica_raises_the_level_at_once)
+{
+    uint64_t since_ms = os_now_ms();
+
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    ENSEMBLE_WAIT(&ensemble, all_have(ZAB_LEVEL_KNOWN));
+    assert_true(os_now_ms() - since_ms < (uint64_t)LEVEL_MS * ENSEMBLE_FACTOR);
+    restart(0);
+    assert_true(all_have(ZAB_LEVEL_KNOWN));
+}
+
+static void launch_three(void)
+{
+    ensemble_launch(&ensemble, COUNT, NULL);
+}
+
+TEST_GROUP(launch_three, close_all)
+
+TEST(a_new_ensemble_has_the_level_from_the_start)
+{
+    json_t *all = NULL;
+
+    assert_true(all_have(ZAB_LEVEL_KNOWN));
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/ensemble/v1", NULL), 200);
+    all = web_json(&ensemble.reply);
+    assert_string_equal(json_string_value(json_object_get(all, "config_version")), "0x0");
+    json_decref(all);
+}
