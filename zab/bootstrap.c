@@ -15,20 +15,6 @@ static bool all_founders_here(const struct zab *zab)
     return true;
 }
 
-static void member_insert(struct zab_config *config, struct zab_member member)
-{
-    ASSERT(config->count < ZAB_MEMBERS_MAX);
-
-    uint32_t at = config->count++;
-
-    while (at > 0 && config->members[at - 1].id > member.id) {
-        config->members[at] = config->members[at - 1];
-        at--;
-    }
-    config->members[at] = member;
-    ASSERT(at == 0 || config->members[at - 1].id < member.id);
-}
-
 static void persist_join(struct zab *zab)
 {
     ASSERT(zab->bootstrapping && zab->config.committed.count > 0);
@@ -54,7 +40,7 @@ static void found(struct zab *zab)
         memcpy(&config.cluster[i], &word, sizeof word);
     }
     config.history = rng_u64(&zab->rng) | 1;
-    member_insert(&config, (struct zab_member){
+    config_insert(&config, (struct zab_member){
                                .id = zab->id, .voter = true, .incarnation = zab->incarnation});
     for (uint32_t i = 0; i < zab->servers.count; i++) {
         const struct zab_seed *server = &zab->servers.items[i];
@@ -65,7 +51,7 @@ static void found(struct zab *zab)
             if (server->voter && peer->level < level) {
                 level = peer->level;
             }
-            member_insert(
+            config_insert(
                 &config, (struct zab_member){.id = server->id,
                                              .voter = server->voter,
                                              .incarnation = server->voter ? peer->incarnation : 0});

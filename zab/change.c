@@ -3,25 +3,45 @@
  * others for a client. At most one is under way: the next one is proposed only when it is
  * committed.
  */
-#include "zab/zab_int.h"
+#include "zab/change_int.h"
 
-static void propose(struct zab *zab, struct zab_config *config, struct slice txn)
+enum {
+    ENCODED_MAX = 64 << 10 /* Enough for any draft: one that is too long is counted. */
+};
+
+/* Encodes the draft as the next record of the log. ERR_TOO_LARGE: it is too long. */
+static enum err encode(const struct zab *zab, struct change_draft *draft, struct slice txn,
+                       struct buf *out)
 {
     struct zab_config_parts parts = {.texts_of = blob_slice(zab->config.committed_bytes),
+                                     .edits = draft->edits,
+                                     .edit_count = draft->edit_count,
                                      .txn = txn};
+
+    ASSERT(draft->config.version == zab->trail.last + 1);
+    ASSERT(draft->config.version > zab->config.committed.version);
+    ASSERT(draft->config.level <= zab->level_max);
+    return zab_config_write(&draft->config, &parts, out);
+}
+
+static void append(struct zab *zab, struct slice bytes)
+{
+    ASSERT(!zab->config.has_pending);
+    broadcast_append(zab, LOGREC_CONFIG, bytes);
+    ASSERT(zab->config.has_pending && zab->config.pending.version == zab->trail.last);
+}
+
+/* Proposes a change of this leader's own, which adds neither members nor texts: it fits. */
+static void propose(struct zab *zab, struct change_draft *draft)
+{
     struct buf bytes;
 
-    ASSERT(!zab->config.has_pending);
-    config->version = zab->trail.last + 1;
-    ASSERT(config->version > zab->config.committed.version);
-    ASSERT(config->level <= zab->level_max);
-    buf_init(&bytes, ZAB_CONFIG_BYTES_MAX + ZAB_CONFIG_TXN_MAX);
-    /* No change adds members or texts: the bytes fit. */
-    enum err err = zab_config_write(config, &parts, &bytes);
+    draft->config.version = zab->trail.last + 1;
+    buf_init(&bytes, ENCODED_MAX);
+    enum err err = encode(zab, draft, slice_make(NULL, 0), &bytes);
 
     ASSERT(err == ERR_OK);
-    broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
-    ASSERT(zab->trail.last == config->version);
+    append(zab, buf_slice(&bytes));
     buf_release(&bytes);
 }
 
@@ -29,30 +49,30 @@ static void propose(struct zab *zab, struct zab_config *config, struct slice txn
  * survivor's disk only, with a version whose counter is 0. No CONFIG record has such a zxid. */
 static bool write_record(struct zab *zab)
 {
-    struct zab_config config = zab->config.committed;
+    struct change_draft draft = {.config = zab->config.committed};
 
-    if (config.version == 0 || zxid_counter(config.version) != 0) {
+    if (draft.config.version == 0 || zxid_counter(draft.config.version) != 0) {
         return false;
     }
     PROBE("zab.config_written");
-    propose(zab, &config, slice_make(NULL, 0));
+    propose(zab, &draft);
     return true;
 }
 
 static void propose_admission(struct zab *zab, const struct peer *peer)
 {
-    struct zab_config config = zab->config.committed;
+    struct change_draft draft = {.config = zab->config.committed};
 
     PROBE("zab.admitted");
-    for (uint32_t i = 0; i < config.count; i++) {
-        if (config.members[i].id == peer->id) {
-            config.members[i].voter = true;
-            config.members[i].empty_seat = false;
-            config.members[i].incarnation = peer->incarnation;
-            config.members[i].admitted_age_ms = zab->age_ms ? zab->age_ms : 1;
+    for_each_member (member, &draft.config) {
+        if (member->id == peer->id) {
+            member->voter = true;
+            member->empty_seat = false;
+            member->incarnation = peer->incarnation;
+            member->admitted_age_ms = zab->age_ms ? zab->age_ms : 1;
         }
     }
-    propose(zab, &config, slice_make(NULL, 0));
+    propose(zab, &draft);
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_ADMISSION, .peer = peer->id});
 }
 
@@ -108,17 +128,17 @@ static uint16_t common_level(const struct zab *zab)
 /* Raises the level as far as all members and the hold permit. It is never lowered. */
 static bool raise_level(struct zab *zab)
 {
-    struct zab_config config = zab->config.committed;
+    struct change_draft draft = {.config = zab->config.committed};
     uint16_t level = common_level(zab);
 
-    if (config.hold != 0 && level > config.hold) {
-        level = config.hold;
+    if (draft.config.hold != 0 && level > draft.config.hold) {
+        level = draft.config.hold;
     }
-    if (level <= config.level) {
+    if (level <= draft.config.level) {
         return false;
     }
-    config.level = level;
-    propose(zab, &config, slice_make(NULL, 0));
+    draft.config.level = level;
+    propose(zab, &draft);
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_RAISE, .feature_level = level});
     return true;
 }
@@ -187,18 +207,12 @@ static enum zab_fault judge_level(const struct zab *zab, const struct zab_change
     return judge_members(zab, change->level, change->force, report);
 }
 
-/* Judges the change and makes it in `config`, the committed configuration. */
-static enum zab_fault judge(const struct zab *zab, const struct zab_change *change,
-                            struct zab_config *config, struct zab_change_report *report)
+/* Makes the change of level and hold. */
+static enum zab_fault change_level(const struct zab *zab, const struct zab_change *change,
+                                   struct zab_config *config, struct zab_change_report *report)
 {
-    if (zab->config.has_pending) {
-        return ZAB_FAULT_UNDER_WAY;
-    }
-    if (!is_ready(zab)) {
-        return ZAB_FAULT_NOT_READY;
-    }
-    if (change->checks_version && change->version != config->version) {
-        return ZAB_FAULT_VERSION;
+    if (change->level == 0 && !change->sets_hold) {
+        return ZAB_FAULT_NONE;
     }
     config->hold = change->sets_hold ? change->hold : config->hold;
     if (change->level != 0) {
@@ -217,22 +231,60 @@ static enum zab_fault judge(const struct zab *zab, const struct zab_change *chan
                                                              : ZAB_FAULT_NONE;
 }
 
+/* Judges the change and makes it in the draft, which is the committed configuration. */
+static enum zab_fault judge(const struct zab *zab, const struct zab_change *change,
+                            struct change_draft *draft, struct zab_change_report *report)
+{
+    if (zab->config.has_pending) {
+        return ZAB_FAULT_UNDER_WAY;
+    }
+    if (!is_ready(zab)) {
+        return ZAB_FAULT_NOT_READY;
+    }
+    if (change->checks_version && change->version != draft->config.version) {
+        return ZAB_FAULT_VERSION;
+    }
+    draft->config.version = zab->trail.last + 1;
+    enum zab_fault fault = change_level(zab, change, &draft->config, report);
+
+    return fault != ZAB_FAULT_NONE ? fault : change_members(zab, change, draft, report);
+}
+
+/* Judges the change and encodes what is to be proposed. */
+static enum zab_fault make(const struct zab *zab, const struct zab_change *change, struct slice txn,
+                           struct zab_change_report *report, struct buf *out)
+{
+    struct change_draft draft = {.config = zab->config.committed};
+    enum zab_fault fault = judge(zab, change, &draft, report);
+
+    if (fault != ZAB_FAULT_NONE) {
+        return fault;
+    }
+    enum err err = encode(zab, &draft, txn, out);
+
+    ASSERT(err == ERR_OK || err == ERR_TOO_LARGE);
+    report->bytes = out->len - txn.len;
+    return err == ERR_OK ? ZAB_FAULT_NONE : ZAB_FAULT_TOO_LONG;
+}
+
 enum zab_fault zab_change(struct zab *zab, const struct zab_change *change, struct slice txn,
                           struct zab_change_report *ret_report, struct zab_effects *effects)
 {
-    struct zab_config config = zab->config.committed;
+    struct buf bytes;
 
     ASSERT(effects && !zab->effects);
-    ASSERT((change->level != 0 || change->sets_hold) && txn.len <= ZAB_CONFIG_TXN_MAX);
-    *ret_report = (struct zab_change_report){.previous = config.version};
-    enum zab_fault fault = judge(zab, change, &config, ret_report);
+    ASSERT(change->level != 0 || change->sets_hold || change->item_count > 0);
+    ASSERT(txn.len <= ZAB_CONFIG_TXN_MAX);
+    *ret_report = (struct zab_change_report){.previous = zab->config.committed.version};
+    buf_init(&bytes, ENCODED_MAX);
+    enum zab_fault fault = make(zab, change, txn, ret_report, &bytes);
 
-    if (fault != ZAB_FAULT_NONE || change->dry_run) {
-        return fault;
+    if (fault == ZAB_FAULT_NONE && !change->dry_run) {
+        zab->effects = effects;
+        append(zab, buf_slice(&bytes));
+        zab->effects = NULL;
+        ret_report->version = zab->trail.last;
     }
-    zab->effects = effects;
-    propose(zab, &config, txn);
-    zab->effects = NULL;
-    ret_report->version = config.version;
-    return ZAB_FAULT_NONE;
+    buf_release(&bytes);
+    return fault;
 }

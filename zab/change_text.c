@@ -3,6 +3,7 @@
 #include "zab/zab.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *const texts[] = {
     [ZAB_FAULT_NONE] = "",
@@ -10,8 +11,57 @@ static const char *const texts[] = {
         "no leader can change the configuration now: a majority of the voters must be in step",
     [ZAB_FAULT_UNDER_WAY] = "another change is under way: try again when it is committed",
     [ZAB_FAULT_VERSION] = "the configuration has another version: read it again",
+    [ZAB_FAULT_TOO_MANY] = "an ensemble has at most 64 members, with those that now leave",
     [ZAB_FAULT_LEVEL_TOO_LOW] = "the level is 0, which has no hold: raise the level first",
 };
+
+static const char malformed[] =
+    "an address or the zone of member # is malformed: a host has at most 253 bytes, an address for "
+    "clients 255, a zone 63, all of them printable ASCII without blanks";
+
+/* Texts about one member, whose id stands for '#'. */
+static const char *const member_texts[] = {
+    [ZAB_FAULT_ID_RANGE] = "# is no id of a member: ids are 1 to 65535",
+    [ZAB_FAULT_ID_TWICE] = "the change names member # twice: change it once",
+    [ZAB_FAULT_ID_IN_USE] = "member # exists already: edit it, or choose another id",
+    [ZAB_FAULT_ID_UNKNOWN] = "there is no member #",
+    [ZAB_FAULT_VOTES] = "member # votes: it must be demoted to an observer first",
+    [ZAB_FAULT_DISK_REMOVED] = "replica # has a removed disk: empty its data directory first",
+    [ZAB_FAULT_TEXT] = malformed,
+    [ZAB_FAULT_NO_ADDRESS] = "member # needs an address for other replicas: host and port",
+};
+
+static void put_about(const char *form, uint32_t member, char text[ZAB_TEXT_MAX])
+{
+    const char *rest = strchr(form, '#');
+
+    ASSERT(rest);
+    (void)snprintf(text, ZAB_TEXT_MAX, "%.*s%u%s", (int)(rest - form), form, member, rest + 1);
+}
+
+/* Writes a sentence that has a number besides the member's id. */
+static void put_numbers(enum zab_fault fault, const struct zab_change_report *report,
+                        char text[ZAB_TEXT_MAX])
+{
+    switch ((int)fault) {
+    case ZAB_FAULT_MEMBERS_LEVEL:
+        (void)snprintf(
+            text, ZAB_TEXT_MAX,
+            "the level is %u: members can be changed from level %u on, so raise it first",
+            report->level, ZAB_LEVEL_MEMBERS);
+        break;
+    case ZAB_FAULT_ADDRESS_IN_USE:
+        (void)snprintf(text, ZAB_TEXT_MAX,
+                       "members %u and %u would have the same address for other replicas",
+                       report->member, report->other);
+        break;
+    case ZAB_FAULT_TOO_LONG:
+        (void)snprintf(text, ZAB_TEXT_MAX,
+                       "the configuration would have %zu of %u bytes: use shorter names",
+                       report->bytes, (unsigned)ZAB_CONFIG_BYTES_MAX);
+        break;
+    }
+}
 
 void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report,
                     char text[ZAB_TEXT_MAX])
@@ -49,7 +99,23 @@ void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report
     case ZAB_FAULT_UNDER_WAY:
     case ZAB_FAULT_VERSION:
     case ZAB_FAULT_LEVEL_TOO_LOW:
+    case ZAB_FAULT_TOO_MANY:
         (void)snprintf(text, ZAB_TEXT_MAX, "%s", texts[fault]);
+        break;
+    case ZAB_FAULT_MEMBERS_LEVEL:
+    case ZAB_FAULT_ADDRESS_IN_USE:
+    case ZAB_FAULT_TOO_LONG:
+        put_numbers(fault, report, text);
+        break;
+    case ZAB_FAULT_ID_RANGE:
+    case ZAB_FAULT_ID_TWICE:
+    case ZAB_FAULT_ID_IN_USE:
+    case ZAB_FAULT_ID_UNKNOWN:
+    case ZAB_FAULT_VOTES:
+    case ZAB_FAULT_DISK_REMOVED:
+    case ZAB_FAULT_TEXT:
+    case ZAB_FAULT_NO_ADDRESS:
+        put_about(member_texts[fault], report->member, text);
         break;
     }
 }

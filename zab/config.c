@@ -40,6 +40,18 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
     return member && member->voter && member->incarnation == incarnation;
 }
 
+const struct zab_removed *zab_config_find_removed(const struct zab_config *config, uint32_t id,
+                                                  uint64_t incarnation)
+{
+    ASSERT(config->removed_count <= ZAB_REMOVED_MAX);
+    for (uint32_t i = 0; i < config->removed_count && incarnation != 0; i++) {
+        if (config->removed[i].id == id && config->removed[i].incarnation == incarnation) {
+            return &config->removed[i];
+        }
+    }
+    return NULL;
+}
+
 uint32_t zab_config_voters(const struct zab_config *config)
 {
     uint32_t voters = 0;

@@ -107,6 +107,13 @@ const struct zab_member *zab_config_find(const struct zab_config *config, uint32
 /* True when (id, incarnation) is a voter of this configuration. */
 bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation);
 
+/* Returns the entry of a disk that was removed, or NULL. Incarnation 0 is no disk. */
+const struct zab_removed *zab_config_find_removed(const struct zab_config *config, uint32_t id,
+                                                  uint64_t incarnation);
+
+/* Whether the texts are as struct zab_texts says, and not too long. */
+bool zab_texts_are_sound(const struct zab_texts *texts);
+
 uint32_t zab_config_voters(const struct zab_config *config);
 
 /* Turns `config` into the configuration of one survivor, for the case that a majority is lost for

@@ -38,7 +38,7 @@ static bool is_text(struct slice text, size_t len_max)
     return text.len <= len_max;
 }
 
-static bool are_sound(const struct zab_texts *texts)
+bool zab_texts_are_sound(const struct zab_texts *texts)
 {
     return is_text(texts->host, ZAB_HOST_MAX) && is_text(texts->client, ZAB_CLIENT_MAX) &&
            is_text(texts->zone, ZAB_ZONE_MAX) && (texts->host.len == 0) == (texts->port == 0);
@@ -88,7 +88,7 @@ static void get_member(struct wire_reader *reader, struct member_fields *ret_fie
     ret_fields->texts.client = get_text(&in);
     ret_fields->texts.zone = get_text(&in);
     ret_fields->rest = wire_get_raw(&in, (size_t)(in.end - in.pos));
-    if (!wire_reader_done(&in) || !are_sound(&ret_fields->texts)) {
+    if (!wire_reader_done(&in) || !zab_texts_are_sound(&ret_fields->texts)) {
         *ret_fields = (struct member_fields){0};
         wire_reader_fail(reader);
     }
@@ -191,7 +191,7 @@ bool config_put_tail(struct buf *out, const struct zab_config *config,
     }
     for_each_member (member, config) {
         fields_of(member, parts, &fields);
-        if (!are_sound(&fields.texts)) {
+        if (!zab_texts_are_sound(&fields.texts)) {
             return false;
         }
         put_member(out, &fields);

@@ -4,6 +4,33 @@
  */
 #include "zab/zab_int.h"
 
+void config_insert(struct zab_config *config, struct zab_member member)
+{
+    ASSERT(config->count < ZAB_MEMBERS_MAX);
+
+    uint32_t at = config->count++;
+
+    while (at > 0 && config->members[at - 1].id > member.id) {
+        config->members[at] = config->members[at - 1];
+        at--;
+    }
+    config->members[at] = member;
+    ASSERT(at == 0 || config->members[at - 1].id < member.id);
+}
+
+void config_erase(struct zab_config *config, uint32_t id)
+{
+    uint32_t at = 0;
+
+    while (at < config->count && config->members[at].id != id) {
+        at++;
+    }
+    ASSERT(at < config->count);
+    config->count--;
+    memmove(config->members + at, config->members + at + 1,
+            (config->count - at) * sizeof config->members[0]);
+}
+
 void config_keep(const struct zab_config *config, struct slice bytes, struct blob **inout_bytes)
 {
     struct blob *old = *inout_bytes;

@@ -412,10 +412,33 @@ zxid_t zab_next_zxid(const struct zab *zab);
  * ERR_NOT_READY when zab_next_zxid returns 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
 
+enum {
+    ZAB_LEVEL_MEMBERS = 2 /* From this feature level on members may be added, removed and edited. */
+};
+
+enum zab_change_what {
+    ZAB_CHANGE_ADD,    /* A new member, which observes: its disk takes part in no quorum. */
+    ZAB_CHANGE_REMOVE, /* An observer or an empty seat leaves. */
+    ZAB_CHANGE_EDIT,   /* A member gets other texts. */
+};
+
+/* What a change does with one member. */
+struct zab_change_item {
+    enum zab_change_what what;
+    uint32_t id;
+    bool joining;           /* ADD: it is to become a voter once it is in step. */
+    struct zab_texts texts; /* ADD: all of them; EDIT: those that the next three name. */
+    bool sets_address;      /* EDIT: host and port. */
+    bool sets_client;
+    bool sets_zone;
+};
+
 /* A change of the configuration that a client asks for. */
 struct zab_change {
     bool checks_version; /* Refused unless the committed configuration has this version. */
     zxid_t version;
+    const struct zab_change_item *items; /* At most one for each id. */
+    uint32_t item_count;
     uint16_t level; /* Raise the level to this one; 0: leave it. */
     bool force;     /* Raise it although members are away, which then need a later release. */
     bool sets_hold;
@@ -425,22 +448,36 @@ struct zab_change {
 
 enum zab_fault {
     ZAB_FAULT_NONE,
-    ZAB_FAULT_NOT_READY,     /* This replica does not lead, or no quorum is in step. */
-    ZAB_FAULT_UNDER_WAY,     /* Another change is not committed yet. */
-    ZAB_FAULT_VERSION,       /* The configuration has another version. */
-    ZAB_FAULT_LEVEL_FALLS,   /* The level is not below the one that is asked for. */
-    ZAB_FAULT_LEVEL_UNKNOWN, /* The leader's release does not know the level. */
-    ZAB_FAULT_LEVEL_TOO_LOW, /* Level 0 has no hold. */
-    ZAB_FAULT_HOLD_TOO_LOW,  /* The level is above the hold that is asked for. */
-    ZAB_FAULT_HELD,          /* The hold is below the level that is asked for. */
-    ZAB_FAULT_MEMBER_OLDER,  /* The release of a member does not know the level. */
-    ZAB_FAULT_MEMBER_AWAY,   /* A member has not been connected for long enough. */
+    ZAB_FAULT_NOT_READY,      /* This replica does not lead, or no quorum is in step. */
+    ZAB_FAULT_UNDER_WAY,      /* Another change is not committed yet. */
+    ZAB_FAULT_VERSION,        /* The configuration has another version. */
+    ZAB_FAULT_LEVEL_FALLS,    /* The level is not below the one that is asked for. */
+    ZAB_FAULT_LEVEL_UNKNOWN,  /* The leader's release does not know the level. */
+    ZAB_FAULT_LEVEL_TOO_LOW,  /* Level 0 has no hold. */
+    ZAB_FAULT_HOLD_TOO_LOW,   /* The level is above the hold that is asked for. */
+    ZAB_FAULT_HELD,           /* The hold is below the level that is asked for. */
+    ZAB_FAULT_MEMBER_OLDER,   /* The release of a member does not know the level. */
+    ZAB_FAULT_MEMBER_AWAY,    /* A member has not been connected for long enough. */
+    ZAB_FAULT_MEMBERS_LEVEL,  /* Members can be changed from ZAB_LEVEL_MEMBERS on. */
+    ZAB_FAULT_ID_RANGE,       /* Ids are 1 to ZAB_ID_MAX. */
+    ZAB_FAULT_ID_TWICE,       /* Two items have one id. */
+    ZAB_FAULT_ID_IN_USE,      /* ADD: there is such a member. */
+    ZAB_FAULT_ID_UNKNOWN,     /* REMOVE, EDIT: there is no such member. */
+    ZAB_FAULT_VOTES,          /* REMOVE: the member is a voter. */
+    ZAB_FAULT_DISK_REMOVED,   /* ADD: the disk that is connected under this id was removed. */
+    ZAB_FAULT_TEXT,           /* A text is malformed or too long. */
+    ZAB_FAULT_NO_ADDRESS,     /* A member would have no address for other replicas. */
+    ZAB_FAULT_ADDRESS_IN_USE, /* Two members would have one address. */
+    ZAB_FAULT_TOO_MANY,       /* There would be more than ZAB_MEMBERS_MAX members. */
+    ZAB_FAULT_TOO_LONG,       /* The configuration would be longer than ZAB_CONFIG_BYTES_MAX. */
 };
 
 struct zab_change_report {
     zxid_t previous;   /* Version of the configuration that the change was judged against. */
     zxid_t version;    /* Version of the new one; 0: nothing was proposed. */
-    uint32_t member;   /* MEMBER_OLDER, MEMBER_AWAY. */
+    uint32_t member;   /* The member that the fault is about. */
+    uint32_t other;    /* ADDRESS_IN_USE: the member that has the address. */
+    size_t bytes;      /* TOO_LONG */
     uint16_t level;    /* The level, or the highest that the release of leader or member knows. */
     uint16_t hold;     /* HELD */
     uint32_t level_ms; /* MEMBER_AWAY: how long a member must have been connected. */

@@ -505,6 +505,8 @@ void follow_snap_continue(struct zab *zab, zxid_t common);
 void follow_snap_forget(struct zab *zab); /* Drops the partial snapshot on the disk. */
 
 /* membership.c */
+void config_insert(struct zab_config *config, struct zab_member member);
+void config_erase(struct zab_config *config, uint32_t id);
 /* In these calls `bytes` are the configuration as it was encoded, from which its texts are taken;
  * empty: it has no texts. */
 void config_set(struct zab *zab, const struct zab_config *config, struct slice bytes);

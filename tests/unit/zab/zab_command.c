@@ -331,35 +331,6 @@ static void do_call(struct play *play, const struct words *words)
     zab_effects_release(&effects);
 }
 
-/* "change level=2 force", "change hold=1 version=1.4 dry-run": says why it is refused, or what
- * would be refused. */
-static void do_change(struct play *play, const struct words *words)
-{
-    struct zab_change change = {.level = (uint16_t)value_or(play, words, "level", 0),
-                                .hold = (uint16_t)value_or(play, words, "hold", 0),
-                                .sets_hold = line_value(words, "hold") != NULL,
-                                .version = zxid_or(play, words, "version", 0),
-                                .checks_version = line_value(words, "version") != NULL,
-                                .force = line_has(words, "force"),
-                                .dry_run = line_has(words, "dry-run")};
-    struct zab_change_report report;
-    struct zab_effects effects;
-    char text[ZAB_TEXT_MAX];
-
-    zab_effects_init(&effects);
-    enum zab_fault fault =
-        zab_change(play->drive.zab, &change, slice_str("a transaction"), &report, &effects);
-
-    zab_fault_text(fault, &report, text);
-    (void)buf_append_str(&play->said, fault == ZAB_FAULT_NONE ? "accepted" : "refused: ");
-    (void)buf_append_str(&play->said, text);
-    text_named_zxid(&play->said, "previous", report.previous);
-    text_named_zxid(&play->said, "version", report.version);
-    (void)buf_append_str(&play->said, "\n");
-    drive_take(&play->drive, &effects);
-    zab_effects_release(&effects);
-}
-
 /* ---- Sequences. ---- */
 
 static void do_elect(struct play *play, const struct words *words)
@@ -418,7 +389,6 @@ const struct command play_commands[] = {
     {"age", do_age},
     {"alive", do_alive},
     {"bad-state", do_call},
-    {"change", do_change},
     {"config", do_config},
     {"confirm", do_call},
     {"digest", do_call},

@@ -240,7 +240,7 @@ static const struct command *find(const struct command *commands, const char *na
 
 bool play_line(struct play *play, struct words *words)
 {
-    const struct command *const lists[] = {play_commands, play_messages, shown};
+    const struct command *const lists[] = {play_commands, play_changes, play_messages, shown};
 
     play->error[0] = '\0';
     buf_clear(&play->said);

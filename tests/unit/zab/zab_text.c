@@ -224,6 +224,23 @@ void text_record(struct buf *out, const struct logrec *rec)
     (void)buf_append_str(out, types[rec->type]);
 }
 
+/* The disks that the configuration refuses; of a long list the oldest and the newest. */
+static void text_removed(struct buf *out, const struct zab_config *config)
+{
+    for (uint32_t i = 0; i < config->removed_count; i++) {
+        const struct zab_removed *removed = &config->removed[i];
+
+        if (i == 0 || config->removed_count <= 4 || i == config->removed_count - 1) {
+            (void)buf_printf(out, "%s%u:%llu@", i == 0 ? "/removed:" : ",", removed->id,
+                             (unsigned long long)removed->incarnation);
+            text_zxid(out, removed->zxid);
+        }
+    }
+    if (config->removed_count > 4) {
+        (void)buf_printf(out, "(%u)", config->removed_count);
+    }
+}
+
 void text_config(struct buf *out, const struct zab_config *config)
 {
     text_zxid(out, config->version);
@@ -243,6 +260,7 @@ void text_config(struct buf *out, const struct zab_config *config)
     if (config->hold != 0) {
         (void)buf_printf(out, "/hold:%u", config->hold);
     }
+    text_removed(out, config);
 }
 
 static void text_ranges(struct buf *out, const struct zab_msg_ackepoch *ack)

@@ -121,6 +121,15 @@ static bool change_member(const char *key, uint64_t value, struct zab_config *co
     return true;
 }
 
+static void add_removed(struct zab_config *config, uint64_t count)
+{
+    for (; config->removed_count < count && config->removed_count < ZAB_REMOVED_MAX;
+         config->removed_count++) {
+        config->removed[config->removed_count] = (struct zab_removed){
+            .id = 1000 + config->removed_count, .incarnation = 5000 + config->removed_count};
+    }
+}
+
 static bool change_config(const char *key, const char *text, struct zab_config *config)
 {
     uint64_t value = 0;
@@ -141,6 +150,8 @@ static bool change_config(const char *key, const char *text, struct zab_config *
                                     .incarnation = DRIVE_INCARNATION + config->count + 1};
         }
         config->count = (uint32_t)value;
+    } else if (strcmp(key, "removed") == 0) {
+        add_removed(config, value);
     } else if (strcmp(key, "level") == 0) {
         config->level = (uint16_t)value;
     } else if (strcmp(key, "hold") == 0) {

@@ -1,0 +1,22 @@
+/*
+ * change_int.h - a change of the configuration while the leader makes it; for change*.c only.
+ */
+#ifndef ZAB_CHANGE_INT_H
+#define ZAB_CHANGE_INT_H
+
+#include "zab/zab_int.h"
+
+/* The configuration that is to be proposed. Members without an edit keep their texts. */
+struct change_draft {
+    struct zab_config config;
+    struct zab_config_edit edits[ZAB_MEMBERS_MAX]; /* The slices are those of the change, or of
+                                                      the committed configuration. */
+    uint32_t edit_count;
+};
+
+/* Judges the changes of members and makes them in the draft, which is the committed configuration
+ * with the version of the new one. */
+enum zab_fault change_members(const struct zab *zab, const struct zab_change *change,
+                              struct change_draft *draft, struct zab_change_report *report);
+
+#endif
