@@ -3,6 +3,7 @@
  * wrong address nor an empty disk raises the number of votes that a quorum needs.
  */
 #include "zab/change_int.h"
+#include "zab/level.h"
 
 static void texts_of(const struct zab *zab, const struct change_draft *draft, uint32_t id,
                      struct zab_texts *ret_texts)
@@ -179,7 +180,7 @@ enum zab_fault change_members(const struct zab *zab, const struct zab_change *ch
     if (change->item_count == 0) {
         return ZAB_FAULT_NONE;
     }
-    if (zab->config.committed.level < ZAB_LEVEL_MEMBERS) {
+    if (zab->config.committed.level < ZAB_LEVEL_TEXTS) {
         report->level = zab->config.committed.level;
         return ZAB_FAULT_MEMBERS_LEVEL;
     }

@@ -1,5 +1,6 @@
 /* The sentences that say why a change of the configuration was refused. */
 #include "base/check.h"
+#include "zab/level.h"
 #include "zab/zab.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static void put_numbers(enum zab_fault fault, const struct zab_change_report *re
         (void)snprintf(
             text, ZAB_TEXT_MAX,
             "the level is %u: members can be changed from level %u on, so raise it first",
-            report->level, ZAB_LEVEL_MEMBERS);
+            report->level, ZAB_LEVEL_TEXTS);
         break;
     case ZAB_FAULT_ADDRESS_IN_USE:
         (void)snprintf(text, ZAB_TEXT_MAX,

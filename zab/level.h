@@ -11,7 +11,8 @@ enum {
     ZAB_LEVEL_FIRST = 0,
     /* Configurations of format 4, which have the level and the hold. */
     ZAB_LEVEL_CONFIG = 1,
-    /* Texts of the members in the configuration, and ZooKeeper's form in /zookeeper/config. */
+    /* Changes of the members; their texts in the configuration, and ZooKeeper's form in
+     * /zookeeper/config. */
     ZAB_LEVEL_TEXTS = 2,
 
     /* The highest level that this release knows: it uses no form of a higher one. */

@@ -180,6 +180,13 @@ bool list_agrees(const struct zab *zab, const struct zab_config *config)
     return true;
 }
 
+bool config_excludes(const struct zab *zab, const struct peer *peer)
+{
+    return zab->config.committed.count > 0 &&
+           (!config_names(zab, peer->id) ||
+            zab_config_find_removed(&zab->config.committed, peer->id, peer->incarnation));
+}
+
 void config_send(struct zab *zab, const struct peer *peer)
 {
     struct zab_msg msg = {.type = ZAB_CONFIG,
@@ -189,10 +196,12 @@ void config_send(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-/* Sends the committed configuration to a peer whose vote names an older one. */
+/* Sends the committed configuration to a peer whose vote names an older one. A removed
+ * replica sends none: what it knows may be out of date. */
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
 {
-    if (!zab->bootstrapping && !peer->bootstrapping && version < zab->config.committed.version) {
+    if (!zab->bootstrapping && !peer->bootstrapping && !zab->own.is_removed &&
+        version < zab->config.committed.version) {
         PROBE("zab.config_told");
         config_send(zab, peer);
     }

@@ -120,6 +120,9 @@ struct peer {
     uint32_t known_promised;
     uint64_t known_incarnation; /* Disk of `known_last` and `known_promised`. */
     struct peer_checkpoints digests;
+    bool is_out;          /* No member has this disk: a change has removed it. */
+    uint64_t leave_ms;    /* When the peer is dropped: it is no member any more; 0: it stays. */
+    uint64_t leave_round; /* Leader: the peer knows that once it answers this PING; 0: not told. */
 };
 
 #endif

@@ -15,6 +15,7 @@ void peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up
     peer->level = up->level;
     peer->up_ms = zab->now_ms;
     peer->vote.valid = false;
+    peer->is_out = config_excludes(zab, peer);
     if (peer->known_incarnation != up->incarnation) {
         peer->known_incarnation = up->incarnation;
         peer->known_last = 0;
@@ -106,23 +107,28 @@ void peers_want(struct zab *zab, const uint32_t *ids, uint32_t count)
     zab->wanted.is_new = true;
 }
 
-void peers_update(struct zab *zab)
+bool peers_update(struct zab *zab)
 {
+    bool have_changed = false;
+
     if (!zab->wanted.is_new) {
-        return;
+        return false;
     }
     zab->wanted.is_new = false;
     for (uint32_t at = zab->peer_count; at > 0; at--) {
         if (!is_wanted(&zab->wanted, zab->peers[at - 1]->id)) {
             peer_drop(zab, at - 1);
+            have_changed = true;
         }
     }
     for (uint32_t i = 0; i < zab->wanted.count; i++) {
         if (!peer_find(zab, zab->wanted.ids[i])) {
             peer_add(zab, zab->wanted.ids[i]);
+            have_changed = true;
         }
     }
     ASSERT(zab->peer_count == zab->wanted.count);
+    return have_changed;
 }
 
 void peers_free(struct zab *zab)

@@ -64,7 +64,7 @@ static void init_peers(struct zab *zab, const struct zab_init *init)
     }
     zab->servers.count = init->seed_count;
     peers_want(zab, ids, count);
-    peers_update(zab);
+    members_init(zab);
 }
 
 struct zab *zab_new(const struct zab_init *init)
@@ -101,6 +101,7 @@ void zab_free(struct zab *zab)
         return;
     }
     peers_free(zab);
+    members_free(zab);
     inbox_clear(&zab->follow.inbox);
     mem_free(zab->follow.inbox.items);
     trail_release(&zab->follow.staged);
@@ -123,6 +124,9 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
         return;
     }
     peer->heard_ms = zab->now_ms;
+    if (members_refuse(zab, peer, msg)) {
+        return;
+    }
     if (msg->type == ZAB_VOTE) {
         election_on_vote(zab, peer, &msg->vote);
     } else if (msg->type == ZAB_CONFIG) {
@@ -362,7 +366,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     on_event(zab, event);
     run_timers(zab);
     deliver(zab);
-    peers_update(zab);
+    members_update(zab);
     note_serving(zab);
     ASSERT(zab->delivery.last <= zab->committed);
     zab->effects = NULL;
@@ -382,6 +386,16 @@ uint64_t zab_wake_ms(const struct zab *zab)
 const struct zab_config *zab_config(const struct zab *zab)
 {
     return &zab->config.committed;
+}
+
+const struct zab_config *zab_pending(const struct zab *zab)
+{
+    return zab->config.has_pending ? &zab->config.pending : NULL;
+}
+
+struct slice zab_pending_bytes(const struct zab *zab)
+{
+    return zab->config.has_pending ? blob_slice(zab->config.pending_bytes) : slice_make(NULL, 0);
 }
 
 struct slice zab_config_bytes(const struct zab *zab)

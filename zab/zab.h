@@ -16,6 +16,7 @@
 #define ZAB_ZAB_H
 
 #include "base/blob.h"
+#include "zab/change.h"
 #include "zab/config.h"
 #include "zab/msg.h"
 
@@ -195,9 +196,13 @@ enum zab_effect_type {
     ZAB_FX_FORWARDED,    /* Leader: a learner has forwarded a client's request. */
     ZAB_FX_REFUSED,      /* Learner: the leader refused a request. */
     ZAB_FX_PING_PAYLOAD, /* What a peer's host attached to its heartbeat. */
-    ZAB_FX_ROLE,         /* Role, leader, epoch or serving has changed: query the status. */
-    ZAB_FX_HALT,         /* An invariant is violated: stop the process and report `notice`. */
-    ZAB_FX_ALARM,        /* Report `notice` to the operator. */
+    ZAB_FX_MEMBERS, /* The peers have changed, or their addresses may have: connect to those that
+                       zab_peers names, at their addresses in zab_config_bytes and
+                       zab_pending_bytes, and to no others. */
+    ZAB_FX_REMOVED, /* A committed change has removed this very disk. */
+    ZAB_FX_ROLE,    /* Role, leader, epoch or serving has changed: query the status. */
+    ZAB_FX_HALT,    /* An invariant is violated: stop the process and report `notice`. */
+    ZAB_FX_ALARM,   /* Report `notice` to the operator. */
 };
 
 enum zab_persist_type {
@@ -299,10 +304,6 @@ struct zab_notice {
     const char *reason;     /* Constant. */
 };
 
-enum {
-    ZAB_TEXT_MAX = 320
-};
-
 /* Whether the process stops because a later release has written what this one does not know. */
 bool zab_notice_is_newer(enum zab_notice_type type);
 
@@ -363,6 +364,10 @@ struct zab_effect {
             uint32_t peer;
             struct slice bytes;
         } ping_payload;
+
+        struct {
+            zxid_t zxid; /* Of the change. */
+        } removed;
         struct zab_notice notice; /* HALT, ALARM. */
     };
 };
@@ -411,89 +416,6 @@ zxid_t zab_next_zxid(const struct zab *zab);
 /* Proposes a transaction, which gets the zxid that zab_next_zxid returned (leader only).
  * ERR_NOT_READY when zab_next_zxid returns 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
-
-enum {
-    ZAB_LEVEL_MEMBERS = 2 /* From this feature level on members may be added, removed and edited. */
-};
-
-enum zab_change_what {
-    ZAB_CHANGE_ADD,    /* A new member, which observes: its disk takes part in no quorum. */
-    ZAB_CHANGE_REMOVE, /* An observer or an empty seat leaves. */
-    ZAB_CHANGE_EDIT,   /* A member gets other texts. */
-};
-
-/* What a change does with one member. */
-struct zab_change_item {
-    enum zab_change_what what;
-    uint32_t id;
-    bool joining;           /* ADD: it is to become a voter once it is in step. */
-    struct zab_texts texts; /* ADD: all of them; EDIT: those that the next three name. */
-    bool sets_address;      /* EDIT: host and port. */
-    bool sets_client;
-    bool sets_zone;
-};
-
-/* A change of the configuration that a client asks for. */
-struct zab_change {
-    bool checks_version; /* Refused unless the committed configuration has this version. */
-    zxid_t version;
-    const struct zab_change_item *items; /* At most one for each id. */
-    uint32_t item_count;
-    uint16_t level; /* Raise the level to this one; 0: leave it. */
-    bool force;     /* Raise it although members are away, which then need a later release. */
-    bool sets_hold;
-    uint16_t hold; /* With `sets_hold`: keep the level at this one or below; 0: no limit. */
-    bool dry_run;  /* Judge the change and propose nothing. */
-};
-
-enum zab_fault {
-    ZAB_FAULT_NONE,
-    ZAB_FAULT_NOT_READY,      /* This replica does not lead, or no quorum is in step. */
-    ZAB_FAULT_UNDER_WAY,      /* Another change is not committed yet. */
-    ZAB_FAULT_VERSION,        /* The configuration has another version. */
-    ZAB_FAULT_LEVEL_FALLS,    /* The level is not below the one that is asked for. */
-    ZAB_FAULT_LEVEL_UNKNOWN,  /* The leader's release does not know the level. */
-    ZAB_FAULT_LEVEL_TOO_LOW,  /* Level 0 has no hold. */
-    ZAB_FAULT_HOLD_TOO_LOW,   /* The level is above the hold that is asked for. */
-    ZAB_FAULT_HELD,           /* The hold is below the level that is asked for. */
-    ZAB_FAULT_MEMBER_OLDER,   /* The release of a member does not know the level. */
-    ZAB_FAULT_MEMBER_AWAY,    /* A member has not been connected for long enough. */
-    ZAB_FAULT_MEMBERS_LEVEL,  /* Members can be changed from ZAB_LEVEL_MEMBERS on. */
-    ZAB_FAULT_ID_RANGE,       /* Ids are 1 to ZAB_ID_MAX. */
-    ZAB_FAULT_ID_TWICE,       /* Two items have one id. */
-    ZAB_FAULT_ID_IN_USE,      /* ADD: there is such a member. */
-    ZAB_FAULT_ID_UNKNOWN,     /* REMOVE, EDIT: there is no such member. */
-    ZAB_FAULT_VOTES,          /* REMOVE: the member is a voter. */
-    ZAB_FAULT_DISK_REMOVED,   /* ADD: the disk that is connected under this id was removed. */
-    ZAB_FAULT_TEXT,           /* A text is malformed or too long. */
-    ZAB_FAULT_NO_ADDRESS,     /* A member would have no address for other replicas. */
-    ZAB_FAULT_ADDRESS_IN_USE, /* Two members would have one address. */
-    ZAB_FAULT_TOO_MANY,       /* There would be more than ZAB_MEMBERS_MAX members. */
-    ZAB_FAULT_TOO_LONG,       /* The configuration would be longer than ZAB_CONFIG_BYTES_MAX. */
-};
-
-struct zab_change_report {
-    zxid_t previous;   /* Version of the configuration that the change was judged against. */
-    zxid_t version;    /* Version of the new one; 0: nothing was proposed. */
-    uint32_t member;   /* The member that the fault is about. */
-    uint32_t other;    /* ADDRESS_IN_USE: the member that has the address. */
-    size_t bytes;      /* TOO_LONG */
-    uint16_t level;    /* The level, or the highest that the release of leader or member knows. */
-    uint16_t hold;     /* HELD */
-    uint32_t level_ms; /* MEMBER_AWAY: how long a member must have been connected. */
-};
-
-/* Judges a change and proposes it (leader only). `txn` is the client's transaction, at most
- * ZAB_CONFIG_TXN_MAX bytes, which the CONFIG record holds: the host gets it with the record's
- * delivery. Without a fault the record has the zxid `version` of the report, unless `dry_run` is
- * set. */
-enum zab_fault zab_change(struct zab *zab, const struct zab_change *change, struct slice txn,
-                          struct zab_change_report *ret_report, struct zab_effects *effects);
-
-/* Writes the sentence that says why the change was refused and what to do: at most ZAB_TEXT_MAX - 1
- * bytes and a NUL. */
-void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report,
-                    char text[ZAB_TEXT_MAX]);
 
 /* Starts a quorum round for the host's `request`, in any serving role; the round ends with
  * CONFIRMED. A change of role drops the round: the host starts it again. ERR_NOT_READY: no round
@@ -577,6 +499,11 @@ const struct zab_config *zab_config(const struct zab *zab);
 /* Returns the same, encoded, with the members' texts; empty while there is none. Valid until the
  * next call into the core. */
 struct slice zab_config_bytes(const struct zab *zab);
+
+/* The same for the configuration that is in this replica's log and not known to be committed. NULL
+ * and empty if there is none. */
+const struct zab_config *zab_pending(const struct zab *zab);
+struct slice zab_pending_bytes(const struct zab *zab);
 
 /* What is known of a peer, for /ensemble. */
 struct zab_peer_status {

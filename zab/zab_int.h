@@ -224,6 +224,17 @@ struct wanted {
     bool is_new; /* The peers are not these yet. */
 };
 
+/* What this replica has noted of the configurations. */
+struct own_place {
+    bool knows_configs; /* The peers follow the configurations with these versions: */
+    zxid_t committed;
+    zxid_t pending;            /* 0: none. */
+    struct blob *addresses[2]; /* The same, encoded; the first again if none is pending. */
+    bool is_checked;           /* The configuration of the start was looked at, too. */
+    bool was_member;           /* In a committed configuration that it has known since its start. */
+    bool is_removed;           /* It has been reported that this disk was removed. */
+};
+
 /* How far the host has applied the log once it has carried out this step's effects. */
 struct delivery {
     zxid_t last;
@@ -282,6 +293,8 @@ struct zab {
     struct peer *peers[ZAB_MEMBERS_MAX]; /* Ascending by id; an address stays until peer_drop. */
     uint32_t peer_count;
     struct wanted wanted;
+    bool leaving; /* A peer is no member any more. */
+    struct own_place own;
     struct server_list servers;
     struct checkpoints digests;
 
@@ -394,11 +407,18 @@ struct peer *peer_find(const struct zab *zab, uint32_t id);
 /* peers.c: the other replicas that this one talks to. A loop over the peers may run at any depth of
  * calls, so the peers change only at the end of a step. */
 void peers_want(struct zab *zab, const uint32_t *ids,
-                uint32_t count); /* Ascending, without self. */
-void peers_update(struct zab *zab);
+                uint32_t count);    /* Ascending, without self. */
+bool peers_update(struct zab *zab); /* Whether the peers have changed. */
 void peers_free(struct zab *zab);
 void peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up);
 void peer_down(struct zab *zab, struct peer *peer);
+
+/* members.c: the peers follow the configurations. */
+void members_init(struct zab *zab);
+void members_free(struct zab *zab);
+void members_update(struct zab *zab); /* At the end of a step. */
+/* Whether the message counts for nothing, because its sender is no member. */
+bool members_refuse(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);
@@ -527,6 +547,8 @@ bool config_adopt(struct zab *zab, struct slice bytes);
 bool config_names(const struct zab *zab, uint32_t id);
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
 bool list_votes(const struct zab *zab, uint32_t id); /* Whether the server list has such a voter. */
+/* Whether the peer's id is in no configuration, or its disk was removed. */
+bool config_excludes(const struct zab *zab, const struct peer *peer);
 void config_send(struct zab *zab, const struct peer *peer);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
 

@@ -145,6 +145,9 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
     case ZAB_FX_ALARM:
         log_notice(LOG_WARN, "", &effect->notice);
         break;
+    case ZAB_FX_MEMBERS:
+    case ZAB_FX_REMOVED:
+        break; /* No request asks zab_change for other members. */
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
     case ZAB_FX_FORWARDED:

@@ -23,9 +23,7 @@ uint64_t sim_node_ms(struct sim *sim, struct sim_node *node)
     int64_t ms = (us + us / 1000000 * node->drift_ppm) / SIM_MS;
     uint64_t now_ms = (uint64_t)(ms + node->clock_off_ms);
 
-    if (now_ms > node->clock_ms) {
-        node->clock_ms = now_ms;
-    }
+    node->clock_ms = max_u64(node->clock_ms, now_ms);
     return node->clock_ms;
 }
 
@@ -112,8 +110,10 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_REFUSED:
     case ZAB_FX_PING_PAYLOAD:
     case ZAB_FX_ROLE:
+    case ZAB_FX_MEMBERS:
+    case ZAB_FX_REMOVED:
     case ZAB_FX_HALT:
-        sim_fail(sim, "host", "node %u: effect %d should have stayed inside the replica", node->id,
+        sim_fail(sim, "host", "node %u: effect %d is not for this host", node->id,
                  (int)effect->type);
     }
 }

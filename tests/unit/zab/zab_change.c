@@ -143,20 +143,26 @@ static void do_change(struct play *play, const struct words *words)
     make_change(play, &change);
 }
 
-/* "texts 4": of this member, in the configuration that is committed here. */
+/* "texts 4", "texts 4 pending": of this member, in the configuration that is committed here, or in
+ * the pending one. */
 static void do_texts(struct play *play, const struct words *words)
 {
     struct zab_texts texts;
     uint32_t id = (uint32_t)number_at(play, words, 1);
+    struct slice bytes = line_has(words, "pending") ? zab_pending_bytes(play->drive.zab)
+                                                    : zab_config_bytes(play->drive.zab);
 
-    if (!zab_config_texts(zab_config_bytes(play->drive.zab), id, &texts)) {
+    if (!zab_config_texts(bytes, id, &texts)) {
         (void)buf_append_str(&play->said, "none\n");
         return;
     }
-    (void)buf_printf(&play->said, "peer=%.*s:%u client=%.*s zone=%.*s\n", (int)texts.host.len,
-                     (const char *)texts.host.data, texts.port, (int)texts.client.len,
-                     (const char *)texts.client.data, (int)texts.zone.len,
-                     (const char *)texts.zone.data);
+    (void)buf_append_str(&play->said, "peer=");
+    (void)buf_append_slice(&play->said, texts.host);
+    (void)buf_printf(&play->said, ":%u client=", texts.port);
+    (void)buf_append_slice(&play->said, texts.client);
+    (void)buf_append_str(&play->said, " zone=");
+    (void)buf_append_slice(&play->said, texts.zone);
+    (void)buf_append_str(&play->said, "\n");
 }
 
 const struct command play_changes[] = {

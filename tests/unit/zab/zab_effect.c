@@ -128,6 +128,13 @@ void text_effect(struct buf *out, const struct zab_effect *effect, const struct 
     case ZAB_FX_PING_PAYLOAD:
         (void)buf_printf(out, "payload of %u", effect->ping_payload.peer);
         break;
+    case ZAB_FX_MEMBERS:
+        (void)buf_append_str(out, "peers");
+        break; /* zab_play.c adds their ids. */
+    case ZAB_FX_REMOVED:
+        (void)buf_append_str(out, "removed");
+        text_named_zxid(out, "by", effect->removed.zxid);
+        break;
     case ZAB_FX_ROLE:
         break; /* Part of text_status. */
     case ZAB_FX_HALT:

@@ -130,6 +130,17 @@ static void say_config(struct play *play)
     (void)buf_append_str(&play->said, "\n");
 }
 
+static void say_pending(struct play *play)
+{
+    const struct zab_config *config = zab_pending(play->drive.zab);
+
+    (void)buf_append_str(&play->said, "pending ");
+    if (config) {
+        text_config(&play->said, config);
+    }
+    (void)buf_append_str(&play->said, config ? "\n" : "none\n");
+}
+
 static void say_counted(struct play *play)
 {
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
@@ -198,6 +209,8 @@ static void do_show(struct play *play, const struct words *words)
             say_inside(play);
         } else if (strcmp(what, "config") == 0) {
             say_config(play);
+        } else if (strcmp(what, "pending") == 0) {
+            say_pending(play);
         } else if (strcmp(what, "counted") == 0) {
             say_counted(play);
         } else {
@@ -277,6 +290,16 @@ static void flush(struct sends *sends, struct buf *out)
     buf_clear(&sends->body);
 }
 
+static void text_peers(struct play *play, struct buf *out)
+{
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(play->drive.zab, peers, ZAB_MEMBERS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        (void)buf_printf(out, " %u", peers[i].id);
+    }
+}
+
 static void report_effect(struct play *play, const struct zab_effect *effect, struct sends *sends,
                           struct buf *out)
 {
@@ -288,6 +311,9 @@ static void report_effect(struct play *play, const struct zab_effect *effect, st
     }
     buf_init(&text, 1 << 16);
     text_effect(&text, effect, zab_config(play->drive.zab));
+    if (effect->type == ZAB_FX_MEMBERS) {
+        text_peers(play, &text);
+    }
     if (effect->type == ZAB_FX_SEND && effect->send.msg.type == ZAB_CEPOCH) {
         (void)buf_append_str(&text, effect->send.msg.dialogue == play->dialogue ? " again" : "");
         play->dialogue = effect->send.msg.dialogue;

@@ -96,6 +96,14 @@ bool text_to_msg_type(const char *text, enum zab_msg_type *ret)
     return false;
 }
 
+static void add_removed(struct zab_config *config, uint32_t id, uint64_t incarnation)
+{
+    if (config->removed_count < ZAB_REMOVED_MAX) {
+        config->removed[config->removed_count++] =
+            (struct zab_removed){.id = id, .incarnation = incarnation, .zxid = config->version};
+    }
+}
+
 static bool change_member(const char *key, uint64_t value, struct zab_config *config)
 {
     char *name = NULL;
@@ -113,6 +121,8 @@ static bool change_member(const char *key, uint64_t value, struct zab_config *co
         member->empty_seat = value != 0;
     } else if (strcmp(name, ".joining") == 0) {
         member->joining = value != 0;
+    } else if (strcmp(name, ".removed") == 0) { /* An earlier disk of this id. */
+        add_removed(config, (uint32_t)id, value);
     } else if (strcmp(name, ".admitted") == 0) {
         member->admitted_age_ms = value;
     } else {
@@ -121,13 +131,36 @@ static bool change_member(const char *key, uint64_t value, struct zab_config *co
     return true;
 }
 
-static void add_removed(struct zab_config *config, uint64_t count)
+static void drop_member(struct zab_config *config, uint64_t id)
 {
-    for (; config->removed_count < count && config->removed_count < ZAB_REMOVED_MAX;
-         config->removed_count++) {
-        config->removed[config->removed_count] = (struct zab_removed){
-            .id = 1000 + config->removed_count, .incarnation = 5000 + config->removed_count};
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < config->count; i++) {
+        if (config->members[i].id != id) {
+            config->members[kept++] = config->members[i];
+        }
     }
+    config->count = kept;
+}
+
+/* "add=4": an observer with the highest id so far; "drop=2"; "removed=2": the disk of replica 2 was
+ * removed; "removals=64": so many other disks were. */
+static bool change_members(const char *key, uint64_t value, struct zab_config *config)
+{
+    if (strcmp(key, "add") == 0 && config->count < ZAB_MEMBERS_MAX) {
+        config->members[config->count++] = (struct zab_member){.id = (uint32_t)value};
+    } else if (strcmp(key, "drop") == 0) {
+        drop_member(config, value);
+    } else if (strcmp(key, "removed") == 0) {
+        add_removed(config, (uint32_t)value, DRIVE_INCARNATION + value);
+    } else if (strcmp(key, "removals") == 0) {
+        for (uint32_t i = 0; i < value; i++) {
+            add_removed(config, 1000 + i, 5000 + i);
+        }
+    } else {
+        return false;
+    }
+    return true;
 }
 
 static bool change_config(const char *key, const char *text, struct zab_config *config)
@@ -150,8 +183,6 @@ static bool change_config(const char *key, const char *text, struct zab_config *
                                     .incarnation = DRIVE_INCARNATION + config->count + 1};
         }
         config->count = (uint32_t)value;
-    } else if (strcmp(key, "removed") == 0) {
-        add_removed(config, value);
     } else if (strcmp(key, "level") == 0) {
         config->level = (uint16_t)value;
     } else if (strcmp(key, "hold") == 0) {
@@ -159,7 +190,7 @@ static bool change_config(const char *key, const char *text, struct zab_config *
     } else if (strcmp(key, "cluster") == 0) {
         config->cluster[0] = (uint8_t)value;
     } else {
-        return change_member(key, value, config);
+        return change_members(key, value, config) || change_member(key, value, config);
     }
     return true;
 }

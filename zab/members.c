@@ -1,0 +1,203 @@
+/*
+ * Which replicas are peers: the members of the committed and of the pending configuration, and for
+ * a short time those that a change has removed. A replica that is no member counts nowhere, so it
+ * need not learn of its removal; it learns so that it stops.
+ */
+#include "zab/zab_int.h"
+
+enum {
+    LEAVE_TICKS = 2 /* A removed replica stays a peer for so long, to learn of its removal. */
+};
+
+static void want(struct wanted *wanted, uint32_t self, uint32_t id)
+{
+    uint32_t at = wanted->count;
+
+    if (id == self || zab_id_is_among(wanted->ids, wanted->count, id) ||
+        wanted->count == ZAB_MEMBERS_MAX) {
+        return;
+    }
+    for (; at > 0 && wanted->ids[at - 1] > id; at--) {
+        wanted->ids[at] = wanted->ids[at - 1];
+    }
+    wanted->ids[at] = id;
+    wanted->count++;
+}
+
+static bool leaves_now(const struct zab *zab, const struct peer *peer)
+{
+    return peer->leave_ms != 0 && (!peer->up || zab->now_ms >= peer->leave_ms);
+}
+
+/* Members come first: if there are too many peers, those that leave are dropped at once. */
+static void want_members(struct zab *zab)
+{
+    struct wanted wanted = {.count = 0};
+
+    for_each_member (member, &zab->config.committed) {
+        want(&wanted, zab->id, member->id);
+    }
+    if (zab->config.has_pending) {
+        for_each_member (member, &zab->config.pending) {
+            want(&wanted, zab->id, member->id);
+        }
+    }
+    zab->leaving = false;
+    for_each_peer (peer, zab) {
+        if (peer->leave_ms != 0 && !leaves_now(zab, peer)) {
+            zab->leaving = true;
+            want(&wanted, zab->id, peer->id);
+        }
+    }
+    peers_want(zab, wanted.ids, wanted.count);
+}
+
+/* Begins to drop a peer. The leader sends it the configuration, which reaches it even if it is not
+ * in step. An answer to a later PING then proves that it has come. */
+static void begin_leave(struct zab *zab, struct peer *peer)
+{
+    peer->leave_ms = zab->now_ms + ticks_ms(zab, LEAVE_TICKS);
+    if (peer->up && zab->state == ZAB_LEADING) {
+        peer->leave_round = zab->lead.ping_round + 1;
+        config_send(zab, peer);
+    }
+}
+
+static void mark_peers(struct zab *zab)
+{
+    for_each_peer (peer, zab) {
+        peer->is_out = config_excludes(zab, peer);
+        if (config_names(zab, peer->id)) {
+            peer->leave_ms = 0;
+            peer->leave_round = 0;
+        } else if (peer->leave_ms == 0) {
+            begin_leave(zab, peer);
+        }
+    }
+}
+
+/* Reports, once, that this very disk was removed. Its incarnation may be missing in the list: that
+ * is unknown for an observer that was away, and the list is short. */
+static void note_own_removal(struct zab *zab)
+{
+    const struct zab_config *config = &zab->config.committed;
+    const struct zab_removed *entry = zab_config_find_removed(config, zab->id, zab->incarnation);
+    bool is_in = zab_config_find(config, zab->id) != NULL;
+
+    if (!zab->own.is_removed && (entry || (zab->own.was_member && !is_in))) {
+        zab->own.is_removed = true;
+        fx_add(zab, ZAB_FX_REMOVED)->removed.zxid = entry ? entry->zxid : config->version;
+    }
+    zab->own.was_member |= is_in;
+}
+
+/* Whether the configurations are others than at the last call. */
+static bool are_new(struct zab *zab)
+{
+    zxid_t committed = zab->config.committed.version;
+    zxid_t pending = zab->config.has_pending ? zab->config.pending.version : 0;
+    bool was_known = zab->own.knows_configs;
+
+    if (zab->config.committed.count == 0 ||
+        (was_known && zab->own.committed == committed && zab->own.pending == pending)) {
+        return false;
+    }
+    zab->own.knows_configs = true;
+    zab->own.committed = committed;
+    zab->own.pending = pending;
+    return true;
+}
+
+static bool has_same_address(struct slice was, struct slice is, uint32_t id)
+{
+    struct zab_texts old;
+    struct zab_texts new;
+
+    (void)zab_config_texts(was, id, &old);
+    (void)zab_config_texts(is, id, &new);
+    return old.port == new.port &&slice_eq(old.host, new.host);
+}
+
+/* Keeps the encoded configurations from which the peers have their addresses. Returns whether a
+ * peer has others than at the last call. */
+static bool note_addresses(struct zab *zab)
+{
+    struct blob *now[2] = {zab->config.committed_bytes, zab->config.has_pending
+                                                            ? zab->config.pending_bytes
+                                                            : zab->config.committed_bytes};
+    bool have_changed = false;
+
+    for (size_t i = 0; i < 2; i++) {
+        for_each_peer (peer, zab) {
+            have_changed |=
+                !has_same_address(blob_slice(zab->own.addresses[i]), blob_slice(now[i]), peer->id);
+        }
+        blob_unref(zab->own.addresses[i]);
+        zab->own.addresses[i] = blob_ref(now[i]);
+    }
+    return have_changed;
+}
+
+static bool some_leave_now(const struct zab *zab)
+{
+    if (zab->leaving) {
+        for_each_peer (peer, zab) {
+            if (leaves_now(zab, peer)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void members_init(struct zab *zab)
+{
+    if (are_new(zab)) {
+        want_members(zab);
+    }
+    (void)peers_update(zab);
+    (void)note_addresses(zab);
+}
+
+void members_free(struct zab *zab)
+{
+    blob_unref(zab->own.addresses[0]);
+    blob_unref(zab->own.addresses[1]);
+}
+
+void members_update(struct zab *zab)
+{
+    bool is_new = are_new(zab);
+
+    if (is_new || !zab->own.is_checked) {
+        zab->own.is_checked = true;
+        note_own_removal(zab);
+    }
+    if (is_new) {
+        mark_peers(zab);
+    }
+    if (is_new || some_leave_now(zab)) {
+        want_members(zab);
+    }
+    bool have_changed = peers_update(zab);
+
+    have_changed |= is_new && note_addresses(zab);
+    if (have_changed) {
+        (void)fx_add(zab, ZAB_FX_MEMBERS);
+    }
+}
+
+bool members_refuse(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (!peer->is_out) {
+        return false;
+    }
+    if (msg->type == ZAB_PONG && zab->state == ZAB_LEADING && peer->leave_round != 0 &&
+        msg->dialogue == peer->learner.dialogue && msg->pong.round >= peer->leave_round) {
+        peer->leave_ms = max_u64(zab->now_ms, 1);
+    }
+    if (msg->type == ZAB_VOTE) {
+        config_tell(zab, peer, msg->vote.config_version);
+    }
+    return msg->type == ZAB_VOTE || msg->type == ZAB_CEPOCH || msg->type == ZAB_CONFIG;
+}
