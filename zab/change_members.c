@@ -5,6 +5,8 @@
 #include "zab/change_int.h"
 #include "zab/level.h"
 
+#include <strings.h>
+
 static void texts_of(const struct zab *zab, const struct change_draft *draft, uint32_t id,
                      struct zab_texts *ret_texts)
 {
@@ -141,6 +143,13 @@ static enum zab_fault change_one(const struct zab *zab, const struct zab_change 
     return ZAB_FAULT_NONE;
 }
 
+/* Names of hosts have no case. */
+static bool have_same_address(const struct zab_texts *a, const struct zab_texts *b)
+{
+    return a->port != 0 && a->port == b->port && a->host.len == b->host.len &&
+           strncasecmp((const char *)a->host.data, (const char *)b->host.data, a->host.len) == 0;
+}
+
 /* Judges the result, so that two members may swap their addresses in one change. */
 static enum zab_fault judge_addresses(const struct zab *zab, const struct change_draft *draft,
                                       struct zab_change_report *report)
@@ -152,8 +161,7 @@ static enum zab_fault judge_addresses(const struct zab *zab, const struct change
             struct zab_texts texts;
 
             texts_of(zab, draft, member->id, &texts);
-            if (member->id != edit->id && texts.port != 0 && texts.port == edit->texts.port &&
-                slice_eq(texts.host, edit->texts.host)) {
+            if (member->id != edit->id && have_same_address(&texts, &edit->texts)) {
                 report->member = edit->id;
                 report->other = member->id;
                 return ZAB_FAULT_ADDRESS_IN_USE;
