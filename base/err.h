@@ -46,6 +46,7 @@
     X(KEY_REUSED, 422, -8, "IdempotencyKeyReused",                                               \
       "the Idempotency-Key was used with another request")                                       \
     X(IN_FLIGHT, 409, -8, "InFlight", "a request with this Idempotency-Key is still in flight")  \
+    X(CHANGE_REFUSED, 409, -8, "ChangeRefused", "the change of the ensemble is refused")         \
     X(HISTORY_CHANGED, 409, -8, "HistoryChanged", "the zxid is from another history")            \
     X(NOT_READY, 503, -4, "NotReady", "this replica cannot serve the request now")               \
     X(REPLICA_BEHIND, 503, -4, "ReplicaBehind",                                                  \

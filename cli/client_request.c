@@ -42,6 +42,7 @@ static const struct {
     {"UnknownSession", CMD_EXPIRED},
     {"SessionExpired", CMD_EXPIRED},
     {"NotFound", CMD_FAILED},
+    {"ChangeRefused", CMD_FAILED},
 };
 
 static const struct {

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/minmax.h"
 #include "server/op/ops.h"
+#include "zab/config.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -201,39 +202,34 @@ static void advance(struct audit_record *record)
     record->has_next = err == ERR_OK;
 }
 
+static void open_txn(struct audit_record *record, struct slice txn)
+{
+    enum err err = txn_open(&record->reader, txn, &record->header);
+
+    ASSERT(err == ERR_OK); /* As in advance. */
+    record->has_actor = txn_actor_decode(record->header.actor, &record->actor) == ERR_OK;
+}
+
+/* A configuration with a transaction was changed for a client. */
+static void begin_config(struct audit_record *record)
+{
+    struct slice txn = zab_config_txn(logrec_payload(record->rec));
+
+    record->has_next = true;
+    if (txn.len > 0) {
+        open_txn(record, txn);
+    }
+}
+
 void audit_record_begin(struct audit_record *ret_record, const struct logrec *rec)
 {
     *ret_record = (struct audit_record){.rec = rec};
     if (rec->type == LOGREC_CONFIG) {
-        ret_record->has_next = true;
-        return;
+        begin_config(ret_record);
+    } else if (rec->type == LOGREC_TXN) {
+        open_txn(ret_record, logrec_payload(rec));
+        advance(ret_record);
     }
-    if (rec->type != LOGREC_TXN) {
-        return;
-    }
-    enum err err = txn_open(&ret_record->reader, logrec_payload(rec), &ret_record->header);
-
-    ASSERT(err == ERR_OK);
-    ret_record->has_actor =
-        txn_actor_decode(ret_record->header.actor, &ret_record->actor) == ERR_OK;
-    advance(ret_record);
-}
-
-static void put_config(struct audit_record *record, int64_t wall_ms, struct buf *out)
-{
-    struct jsonw json;
-
-    begin(&json, out, "change", record->rec->zxid, wall_ms);
-    jsonw_kv_cstr(&json, "op", "configuration");
-    jsonw_kv_cstr(&json, "by", "server");
-    jsonw_kv_array(&json, "changes");
-    jsonw_object(&json);
-    jsonw_kv_cstr(&json, "change", "set");
-    jsonw_kv_cstr(&json, "path", STATE_CONFIG_PATH);
-    jsonw_object_end(&json);
-    jsonw_array_end(&json);
-    end(&json);
-    record->has_next = false;
 }
 
 /* Writes which operation changed what, and for which client. */
@@ -257,6 +253,28 @@ static void put_cause(struct jsonw *json, const struct audit_record *record)
         jsonw_kv_hex(json, "session", actor->session);
     }
     jsonw_kv_u64(json, "replica", record->header.origin_member);
+}
+
+static void put_config(struct audit_record *record, int64_t wall_ms, struct buf *out)
+{
+    struct jsonw json;
+
+    begin(&json, out, "change", record->rec->zxid,
+          record->has_actor ? record->header.stamp_ms : wall_ms);
+    if (record->has_actor) {
+        put_cause(&json, record);
+    } else {
+        jsonw_kv_cstr(&json, "op", "configuration");
+        jsonw_kv_cstr(&json, "by", "server");
+    }
+    jsonw_kv_array(&json, "changes");
+    jsonw_object(&json);
+    jsonw_kv_cstr(&json, "change", "set");
+    jsonw_kv_cstr(&json, "path", STATE_CONFIG_PATH);
+    jsonw_object_end(&json);
+    jsonw_array_end(&json);
+    end(&json);
+    record->has_next = false;
 }
 
 bool audit_record_line(struct audit_record *record, int64_t wall_ms, struct buf *out)

@@ -69,7 +69,8 @@ enum form {
     FORM_BOOL,
     FORM_NUMBER,
     FORM_TEXT,
-    FORM_EITHER /* A number, or text for large values. */
+    FORM_EITHER, /* A number, or text for large values. */
+    FORM_BOUND   /* A number, or null. */
 };
 
 static const enum form forms[OP_FIELD_TYPES] = {
@@ -77,7 +78,7 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_I64] = FORM_NUMBER, [OP_FIELD_PATH] = FORM_TEXT,       [OP_FIELD_TEXT] = FORM_TEXT,
     [OP_FIELD_WITH] = FORM_TEXT,  [OP_FIELD_DATAFORMAT] = FORM_TEXT, [OP_FIELD_SECRET] = FORM_TEXT,
     [OP_FIELD_KIND] = FORM_TEXT,  [OP_FIELD_CONFLICT] = FORM_TEXT,   [OP_FIELD_SINCE] = FORM_EITHER,
-    [OP_FIELD_U64] = FORM_EITHER,
+    [OP_FIELD_U64] = FORM_EITHER, [OP_FIELD_BOUND] = FORM_BOUND,
 };
 
 /* Turns a scalar into the text of a query parameter, which op_field_parse then checks. */
@@ -91,6 +92,10 @@ static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_
     if (form == FORM_TEXT || (form == FORM_EITHER && json_is_string(value))) {
         *ret_text = op_json_string(value);
         return json_is_string(value);
+    }
+    if (form == FORM_BOUND && json_is_null(value)) {
+        *ret_text = slice_str("null");
+        return true;
     }
     (void)snprintf(number, NUMBER_MAX, "%lld", (long long)json_integer_value(value));
     *ret_text = slice_str(number);

@@ -52,9 +52,10 @@ enum op_id {
     OP_SESSIONS = 33,
     OP_EPHEMERALS = 34,
     OP_KILL = 35,    /* Close any session by its public id; super user only. */
-    OP_WATCHES = 36, /* This and the next two exist over HTTP only. */
+    OP_WATCHES = 36, /* This and the next three exist over HTTP only. */
     OP_TREND = 37,
     OP_RELOAD = 38, /* Read certificates and keys again; super user only. */
+    OP_LEVEL = 39,  /* Raise the feature level, or set or release its hold; super user only. */
     OP_IDS          /* Size of tables by id; 0 is no operation. */
 };
 
@@ -182,6 +183,12 @@ struct op_args {
     uint32_t step_s;
     int64_t since_s;     /* Wall clock, seconds since 1970. */
     struct slice series; /* Names, comma separated; empty: all. */
+
+    /* level. */
+    bool has_hold;
+    uint32_t hold;  /* With has_hold: the level is not raised above this; 0: no such limit. */
+    uint32_t raise; /* The level to raise to; 0: none. */
+    bool force;     /* Raise it although members are away. */
 
     /* auth. */
     struct slice scheme;

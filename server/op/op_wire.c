@@ -30,27 +30,19 @@ enum form {
 };
 
 static const enum form forms[OP_FIELD_TYPES] = {
-    [OP_FIELD_PATH] = FORM_BYTES,
-    [OP_FIELD_TEXT] = FORM_BYTES,
-    [OP_FIELD_BYTES] = FORM_BYTES,
-    [OP_FIELD_HASH] = FORM_BYTES,
-    [OP_FIELD_ACL] = FORM_BYTES,
-    [OP_FIELD_BOOL] = FORM_BOOL,
-    [OP_FIELD_NONE_MATCH] = FORM_BOOL,
-    [OP_FIELD_I32] = FORM_32,
-    [OP_FIELD_U32] = FORM_32,
-    [OP_FIELD_I64] = FORM_64,
-    [OP_FIELD_U64] = FORM_64,
-    [OP_FIELD_WITH] = FORM_CHOICE,
-    [OP_FIELD_DATAFORMAT] = FORM_CHOICE,
-    [OP_FIELD_MATCH] = FORM_MATCH,
-    [OP_FIELD_ACL_MATCH] = FORM_MATCH,
+    [OP_FIELD_PATH] = FORM_BYTES,      [OP_FIELD_TEXT] = FORM_BYTES,
+    [OP_FIELD_BYTES] = FORM_BYTES,     [OP_FIELD_HASH] = FORM_BYTES,
+    [OP_FIELD_ACL] = FORM_BYTES,       [OP_FIELD_BOOL] = FORM_BOOL,
+    [OP_FIELD_NONE_MATCH] = FORM_BOOL, [OP_FIELD_I32] = FORM_32,
+    [OP_FIELD_U32] = FORM_32,          [OP_FIELD_BOUND] = FORM_32,
+    [OP_FIELD_I64] = FORM_64,          [OP_FIELD_U64] = FORM_64,
+    [OP_FIELD_WITH] = FORM_CHOICE,     [OP_FIELD_DATAFORMAT] = FORM_CHOICE,
+    [OP_FIELD_MATCH] = FORM_MATCH,     [OP_FIELD_ACL_MATCH] = FORM_MATCH,
     [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, op_args_encode the elements. */
     [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
     [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
     [OP_FIELD_KIND] = FORM_NONE,   /* Requests with this or the next two stay in this process. */
-    [OP_FIELD_SINCE] = FORM_NONE,
-    [OP_FIELD_CONFLICT] = FORM_NONE,
+    [OP_FIELD_SINCE] = FORM_NONE,      [OP_FIELD_CONFLICT] = FORM_NONE,
 };
 
 static void put_match(struct buf *out, const struct op_args *args)

@@ -144,6 +144,10 @@ static const struct op_def table[] = {
             TEXT_FIELD("series", QUERY, series))},
     {OP_RELOAD, "reload", "POST", "/status/v1", "op=reload", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0,
      none},
+    {OP_LEVEL, "level", "POST", "/ensemble/v1/level", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 204,
+     FIELDS(FULL("hold", BOUND, BODY, hold, AT(has_hold), 1, UINT16_MAX),
+            BOUNDED("raise", U32, BODY, raise, 1, UINT16_MAX),
+            BOUNDED("force", BOOL, BODY, force, 0, 1))},
     {.name = NULL},
 };
 
@@ -187,7 +191,7 @@ bool op_is_internal(enum op_id op)
 bool op_is_http_only(enum op_id op)
 {
     return op == OP_EXPORT || op == OP_IMPORT || op == OP_WATCHES || op == OP_TREND ||
-           op == OP_RELOAD;
+           op == OP_RELOAD || op == OP_LEVEL;
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)

@@ -52,7 +52,8 @@ enum op_field_type {
     OP_FIELD_KIND,       /* Kind of a watch, by name. */
     OP_FIELD_SINCE,      /* "0x1f", "31", or "<history hex>:<zxid hex>". */
     OP_FIELD_CONFLICT,
-    OP_FIELD_TYPES /* Size of tables by type. */
+    OP_FIELD_BOUND, /* A number, or null, which is 0: no bound. */
+    OP_FIELD_TYPES  /* Size of tables by type. */
 };
 
 /* The form of an answer. op_json writes it unless the comment names another writer. "Flat": the

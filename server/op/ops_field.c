@@ -162,12 +162,22 @@ static enum err parse_number(const struct op_field *field, struct slice text, st
     }
     if (field->type == OP_FIELD_I32) {
         *(int32_t *)field_at(field, args) = (int32_t)number;
-    } else if (field->type == OP_FIELD_U32) {
+    } else if (field->type == OP_FIELD_U32 || field->type == OP_FIELD_BOUND) {
         *(uint32_t *)field_at(field, args) = (uint32_t)number;
     } else {
         *(int64_t *)field_at(field, args) = number;
     }
     return ERR_OK;
+}
+
+static enum err parse_bound(const struct op_field *field, struct slice text, struct op_args *args,
+                            const char **ret_why)
+{
+    if (slice_eq(text, slice_str("null"))) {
+        *(uint32_t *)field_at(field, args) = 0;
+        return ERR_OK;
+    }
+    return parse_number(field, text, args, ret_why);
 }
 
 static enum err parse_bool(const struct op_field *field, struct slice text, struct op_args *args,
@@ -318,6 +328,7 @@ static enum err (*const parsers[OP_FIELD_TYPES])(const struct op_field *field, s
     [OP_FIELD_KIND] = parse_word,       [OP_FIELD_MATCH] = parse_match,
     [OP_FIELD_ACL_MATCH] = parse_match, [OP_FIELD_NONE_MATCH] = parse_none_match,
     [OP_FIELD_SECRET] = parse_secret,   [OP_FIELD_SINCE] = parse_since,
+    [OP_FIELD_BOUND] = parse_bound,
 };
 
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
@@ -486,6 +497,9 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
          "scheme and credential must be given"},
         {(args->op == OP_KILL || args->op == OP_EPHEMERALS) && args->session == 0,
          "public= must be given: the public id of a session"},
+        {args->op == OP_LEVEL && args->has_hold == (args->raise != 0),
+         "one of hold and raise must be given"},
+        {args->force && args->raise == 0, "force needs raise"},
         {args->expire_s != 0 && args->timeout_ms != 0, "expire and timeout_ms exclude each other"},
     };
 

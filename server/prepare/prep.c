@@ -79,7 +79,7 @@ static enum err (*const checks[OP_IDS])(const struct prep_step *, const struct o
     [OP_CREATE] = prep_create,        [OP_SET] = prep_set,       [OP_DELETE] = prep_delete,
     [OP_CHECK] = prep_check,          [OP_REAP] = prep_reap,     [OP_SETACL] = prep_set_acl,
     [OP_SESSION] = prep_open_session, [OP_ATTACH] = prep_attach, [OP_CLOSE] = prep_close,
-    [OP_EXPIRE] = prep_expire,        [OP_KILL] = prep_kill,
+    [OP_EXPIRE] = prep_expire,        [OP_KILL] = prep_kill,     [OP_LEVEL] = prep_level,
 };
 
 static enum err prep_one(const struct prep_step *step, const struct op_args *args)

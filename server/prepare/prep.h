@@ -50,6 +50,8 @@ struct prep_job {
      * this zxid. */
     zxid_t low_since;
     struct prep_room room;
+    enum err change_err;    /* level: why the leader cannot make the change; ERR_OK: it can. */
+    const char *change_why; /* The sentence, if it cannot. */
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,

@@ -312,3 +312,25 @@ enum err prep_set_acl(const struct prep_step *step, const struct op_args *args)
     }
     return err;
 }
+
+/* A change of the replicated configuration, which the leader has judged. Its transaction has no
+ * effect but the remembered answer. */
+enum err prep_level(const struct prep_step *step, const struct op_args *args)
+{
+    const struct op_principal *who = step->job->who;
+    struct buf *text = &step->result->arena;
+
+    (void)args;
+    if (who == NULL || who->auth == NULL || !who->auth->super) {
+        return prep_refuse(step, ERR_NO_AUTH,
+                           "only the super user may change the feature level or its hold");
+    }
+    if (step->job->change_err == ERR_OK) {
+        return ERR_OK;
+    }
+    op_result_release(step->result);
+    buf_append_str(text, step->job->change_why);
+    buf_append_byte(text, 0);
+    ASSERT(!text->overflow);
+    return prep_refuse(step, step->job->change_err, (const char *)text->data);
+}

@@ -254,9 +254,19 @@ static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
     }
     buf_init(&text, CONFIG_TEXT_MAX);
     config_text(&config, logrec_payload(rec), &text);
-    state_set_config(rebuild->state, rec->zxid, buf_slice(&text));
+    err = state_apply_config(rebuild->state, rec->zxid, buf_slice(&text),
+                             zab_config_txn(logrec_payload(rec)), rec->zxid <= rebuild->snap_end,
+                             &rebuild->changes);
     buf_release(&text);
-    return ERR_OK;
+    return err;
+}
+
+static bool is_newer(const struct logrec *rec)
+{
+    struct slice bytes = logrec_payload(rec);
+
+    return (rec->type == LOGREC_TXN && txn_is_newer(bytes)) ||
+           (rec->type == LOGREC_CONFIG && txn_is_newer(zab_config_txn(bytes)));
 }
 
 /* Applies one committed record. */
@@ -267,7 +277,7 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
     if (!rebuild->state) {
         return ERR_CORRUPT; /* There are records, but no configuration. */
     }
-    if (rec->type == LOGREC_TXN && txn_is_newer(logrec_payload(rec))) {
+    if (is_newer(rec)) {
         const struct zab_notice notice = {.type = ZAB_NOTICE_NEWER_RECORD, .zxid = rec->zxid};
 
         return newer(rebuild->report, &notice);

@@ -69,11 +69,25 @@ static void wake_watchers(struct replica *replica)
 
 /* ---- Delivery. ---- */
 
-static struct change_set *apply_txn(struct replica *replica, struct state *state,
-                                    struct logrec *rec)
+/* Answers the client that has asked for the transaction, which the state has applied. */
+static void answer_txn(struct replica *replica, const struct state *state, zxid_t zxid,
+                       struct slice txn)
 {
     struct txn_header header;
     struct wire_reader reader;
+    enum err err = txn_open(&reader, txn, &header);
+
+    ASSERT(err == ERR_OK);
+    /* No answer comes from a diverged state, although the write itself is committed. */
+    if (zxid > replica->tree.fuzzy_end && !replica->tree.diverged) {
+        requests_delivered(replica, state, &header, zxid);
+    }
+    sessions_applied(replica, state);
+}
+
+static struct change_set *apply_txn(struct replica *replica, struct state *state,
+                                    struct logrec *rec)
+{
     bool fuzzy = rec->zxid <= replica->tree.fuzzy_end;
     enum err err =
         state_apply(state, rec->zxid, logrec_payload(rec), fuzzy, &replica->tree.changes);
@@ -81,13 +95,7 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     /* A committed transaction that cannot be applied means damage or a defect. This replica stops
      * rather than continue with another tree than the other replicas have. */
     ASSERT(err == ERR_OK);
-    err = txn_open(&reader, logrec_payload(rec), &header);
-    ASSERT(err == ERR_OK);
-    /* No answer comes from a diverged state, although the write itself is committed. */
-    if (!fuzzy && !replica->tree.diverged) {
-        requests_delivered(replica, state, &header, rec->zxid);
-    }
-    sessions_applied(replica, state);
+    answer_txn(replica, state, rec->zxid, logrec_payload(rec));
     return make_set(replica, rec, &replica->tree.changes);
 }
 
@@ -112,6 +120,8 @@ static struct change_set *config_set(const struct replica *replica, const struct
 static struct change_set *apply_config(struct replica *replica, struct state *state,
                                        struct logrec *rec)
 {
+    struct slice txn = zab_config_txn(logrec_payload(rec));
+    bool fuzzy = rec->zxid <= replica->tree.fuzzy_end;
     struct zab_config config;
     struct buf text;
 
@@ -123,8 +133,14 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
     times_of_config(replica, &config);
     buf_init(&text, CONFIG_TEXT_MAX);
     config_text(&config, logrec_payload(rec), &text);
-    state_set_config(state, rec->zxid, buf_slice(&text));
+    enum err err =
+        state_apply_config(state, rec->zxid, buf_slice(&text), txn, fuzzy, &replica->tree.changes);
+
+    ASSERT(err == ERR_OK); /* As in apply_txn. */
     buf_release(&text);
+    if (txn.len > 0) {
+        answer_txn(replica, state, rec->zxid, txn);
+    }
     return config_set(replica, state, rec);
 }
 
@@ -192,7 +208,10 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
 
 static bool is_newer(const struct logrec *rec)
 {
-    return rec->type == LOGREC_TXN && txn_is_newer(logrec_payload(rec));
+    struct slice bytes = logrec_payload(rec);
+
+    return (rec->type == LOGREC_TXN && txn_is_newer(bytes)) ||
+           (rec->type == LOGREC_CONFIG && txn_is_newer(zab_config_txn(bytes)));
 }
 
 /* Ends the process before a transaction of a later release: nothing is applied any more. */

@@ -27,6 +27,32 @@ void replica_release_kept(struct replica *replica)
 
 /* ---- Requests. ---- */
 
+static enum zab_fault change(struct replica *replica, const struct op_args *args, struct slice txn,
+                             bool dry_run, struct zab_change_report *ret_report)
+{
+    const struct zab_change change = {.level = (uint16_t)args->raise,
+                                      .force = args->force,
+                                      .sets_hold = args->has_hold,
+                                      .hold = (uint16_t)args->hold,
+                                      .dry_run = dry_run};
+
+    return zab_change(replica->zab, &change, txn, ret_report, &replica->inner);
+}
+
+/* Sets in the job whether the change can be made now, and why not. */
+static void judge_change(struct replica *replica, const struct op_args *args,
+                         struct prep_job *inout_job, char why[ZAB_TEXT_MAX])
+{
+    struct zab_change_report report;
+    enum zab_fault fault = change(replica, args, slice_make(NULL, 0), true, &report);
+
+    if (fault != ZAB_FAULT_NONE) {
+        zab_fault_text(fault, &report, why);
+        inout_job->change_err = fault == ZAB_FAULT_NOT_READY ? ERR_NOT_READY : ERR_CHANGE_REFUSED;
+        inout_job->change_why = why;
+    }
+}
+
 static enum err prepare(struct replica *replica, const struct prep_job *job, zxid_t zxid,
                         struct op_result *result)
 {
@@ -39,6 +65,11 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
         replica->leader.low_since = zxid;
         replica->counts.low_periods++;
     }
+    char why[ZAB_TEXT_MAX];
+
+    if (job->args->op == OP_LEVEL) {
+        judge_change(replica, job->args, &now, why);
+    }
     now.low_since = replica->leader.low_since;
     now.room = replica->heartbeats.room;
     buf_clear(&replica->txn);
@@ -47,13 +78,22 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
     return result->err;
 }
 
-/* Proposes replica->txn with the zxid that zab_next_zxid has just returned. */
-static void propose(struct replica *replica)
+/* Proposes replica->txn with the zxid that zab_next_zxid has just returned: as a transaction or, if
+ * it is of a change of the configuration, within that. */
+static void propose(struct replica *replica, const struct op_args *args)
 {
-    enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+    struct zab_change_report report;
     struct wire_reader reader;
     struct txn_header header;
+    enum err err = ERR_OK;
 
+    if (args && args->op == OP_LEVEL) {
+        enum zab_fault fault = change(replica, args, buf_slice(&replica->txn), false, &report);
+
+        ASSERT(fault == ZAB_FAULT_NONE); /* judge_change has found none. */
+    } else {
+        err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+    }
     ASSERT(err == ERR_OK);
     err = txn_open(&reader, buf_slice(&replica->txn), &header);
     ASSERT(err == ERR_OK);
@@ -88,7 +128,7 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
         PROBE("replica.replayed");
         return LEAD_REPLAYED;
     }
-    propose(replica);
+    propose(replica, job->args);
     return LEAD_PROPOSED;
 }
 
@@ -153,7 +193,7 @@ static bool forget_some(struct replica *replica)
 
     view_read_done(replica->view);
     if (due) {
-        propose(replica);
+        propose(replica, NULL);
     }
     return due;
 }
@@ -204,7 +244,7 @@ zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
     lead_times(replica, &header);
     buf_clear(&replica->txn);
     txn_begin(&replica->txn, &header);
-    propose(replica);
+    propose(replica, NULL);
     return zxid;
 }
 

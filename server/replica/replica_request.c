@@ -376,6 +376,11 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
         request_reply(replica, request, ERR_SYSTEM_ERROR, "the leader's answer is malformed");
         return;
     }
+    if (request->result.err == ERR_FORMAT) {
+        request->result.err = ERR_UNIMPLEMENTED;
+        request->result.detail =
+            "the release of the leader does not know this request: upgrade that replica first";
+    }
     request->times.quorum_ms = replica->now_ms; /* The leader has had a quorum round. */
     wait_for(replica, request, request->result.zxid);
 }

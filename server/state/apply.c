@@ -582,3 +582,14 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     state_skip(state, zxid);
     return ERR_OK;
 }
+
+enum err state_apply_config(struct state *state, zxid_t zxid, struct slice text, struct slice txn,
+                            bool fuzzy, struct state_changes *ret_changes)
+{
+    enum err err = txn.len > 0 ? state_apply(state, zxid, txn, fuzzy, ret_changes) : ERR_OK;
+
+    if (err == ERR_OK) {
+        state_set_config(state, zxid, text);
+    }
+    return err;
+}

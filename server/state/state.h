@@ -130,6 +130,11 @@ void state_changes_release(struct state_changes *changes);
 enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                      struct state_changes *ret_changes);
 
+/* Applies a record of the configuration: the transaction of the client that asked for the change,
+ * if `txn` is not empty, as state_apply does, and the text as state_set_config does. */
+enum err state_apply_config(struct state *state, zxid_t zxid, struct slice text, struct slice txn,
+                            bool fuzzy, struct state_changes *ret_changes);
+
 /* Moves the applied zxid over a record that is no transaction, such as the start of an epoch. */
 void state_skip(struct state *state, zxid_t zxid);
 

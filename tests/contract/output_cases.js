@@ -432,6 +432,13 @@ const about = {
     'no permission': ALL_SEE,
     'no ensemble': AGAIN,
   },
+  upgrade: {
+    success: ['z upgrade', 'z upgrade status'],
+    'not found': 'there is nothing to find',
+    conflict: 'a change that the ensemble refuses needs the super user: proc.test_level',
+    'no permission': ['z upgrade hold 1', 'z upgrade release', 'z upgrade raise 2 --force'],
+    'no ensemble': ['z upgrade'],
+  },
   metrics: {
     success: ['z metrics', 'z metrics --all zabra_serving'],
     'not found': [['z metrics nonsense', { code: 1, said: 'NoMetric' }]],

@@ -78,6 +78,14 @@ void bench_open_keeping(struct bench *bench, uint32_t id, uint32_t voters, struc
     open_replica(bench, take_state, keep_age_ms);
 }
 
+void bench_open_level(struct bench *bench, uint32_t id, uint32_t voters, uint16_t level)
+{
+    open_drive(bench, id, voters, false);
+    bench->drive.init.level_max = level;
+    bench->drive.init.config.level = level;
+    open_replica(bench, NULL, BENCH_KEEP_AGE_MS);
+}
+
 void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters)
 {
     open_drive(bench, id, voters, true);

@@ -51,6 +51,7 @@ void bench_open(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state);
 void bench_open_keeping(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state,
                         uint32_t keep_age_ms);
+void bench_open_level(struct bench *bench, uint32_t id, uint32_t voters, uint16_t level);
 void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_close(struct bench *bench);
 

@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "zab/tcp": [r"base/.*", r"zab/[^/]*"],
     "storage": [r"base/.*"],
     "server/state": [r"base/.*"],
-    "server/audit": [r"base/.*", r"storage/store\.h", r"server/(op|state)/.*"],
+    "server/audit": [r"base/.*", r"storage/store\.h", r"zab/config\.h", r"server/(op|state)/.*"],
     "server/config": [r"base/.*", r"zab/.*"],
     "server/json": [r"base/.*", r"server/(op|state|watch)/.*"],
     "server/op": [r"base/.*", r"server/state/.*"],

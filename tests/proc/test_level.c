@@ -1,6 +1,7 @@
 /*
  * The feature level: it rises in an ensemble of an earlier release once all members have run this
- * one for ten seconds, and a new ensemble begins with it. States stay equal, also after a restart.
+ * one for ten seconds, and a new ensemble begins with it. The super user raises, holds and releases
+ * it. States stay equal, also after restarts and a refill.
  */
 #include "base/mem.h"
 #include "base/os_clock.h"
@@ -20,6 +21,9 @@ enum {
     SEGMENT_BYTES = 64 << 10,
     RECORD_BYTES_MAX = 32 << 20
 };
+
+#define ROOT "Authorization: Basic c3VwZXI6cm9vdA==\n" /* super:root */
+#define BOB  "Authorization: Basic Ym9iOnB3\n"         /* bob:pw */
 
 static struct ensemble ensemble;
 
@@ -69,7 +73,7 @@ static void make_disk(uint32_t index)
 
 static void open_earlier(uint32_t count)
 {
-    ensemble_open(&ensemble, count, NULL);
+    ensemble_open(&ensemble, count, ENSEMBLE_SUPER);
     for (uint32_t i = 0; i < count; i++) {
         make_disk(i);
     }
@@ -77,20 +81,35 @@ static void open_earlier(uint32_t count)
 
 /* ---- What the replicas answer. ---- */
 
-/* -1: no answer. */
-static int level_of(uint32_t index)
+/* The number of a member of /ensemble/v1; 0 for null, -1 without an answer. */
+static int number_of(uint32_t index, const char *name)
 {
-    int level = -1;
+    int number = -1;
 
     if (ensemble_call(&ensemble, index, "GET", "/ensemble/v1", NULL) == 200) {
         json_t *all = web_json(&ensemble.reply);
+        const json_t *value = json_object_get(all, name);
 
-        assert_true(json_is_null(json_object_get(all, "hold")));
-        assert_true(json_is_integer(json_object_get(all, "level")));
-        level = (int)json_integer_value(json_object_get(all, "level"));
+        assert_true(json_is_integer(value) || json_is_null(value));
+        number = (int)json_integer_value(value);
         json_decref(all);
     }
-    return level;
+    return number;
+}
+
+static int level_of(uint32_t index)
+{
+    return number_of(index, "level");
+}
+
+static bool all_held(int hold)
+{
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        if (number_of(i, "hold") != hold) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool all_have(int level)
@@ -139,6 +158,39 @@ static void restart(uint32_t index)
     assert_int_equal(ensemble_stop(&ensemble, index), 0);
     ensemble_start(&ensemble, index);
     ensemble_wait_ready(&ensemble, index);
+}
+
+/* Asks for a change; returns the status. `key`: an Idempotency-Key, or NULL. */
+static long change(uint32_t index, const char *body, const char *user, const char *key)
+{
+    char headers[512];
+    struct web_call call = {.method = "POST",
+                            .port = ensemble.replicas[index].client_port,
+                            .path = "/ensemble/v1/level",
+                            .body = body,
+                            .headers = headers};
+
+    (void)snprintf(headers, sizeof headers, "Content-Type: application/json\n%s%s%s", user,
+                   key ? "Idempotency-Key: " : "", key ? key : "");
+    return web_do(ensemble.web, &call, &ensemble.reply);
+}
+
+static void expect_refused(uint32_t index, const char *body, const char *code, const char *detail)
+{
+    ENSEMBLE_CHECK(&ensemble, change(index, body, ROOT, NULL) == 409);
+    json_t *problem = web_json(&ensemble.reply);
+
+    assert_string_equal(json_string_value(json_object_get(problem, "code")), code);
+    if (!strstr(json_string_value(json_object_get(problem, "detail")), detail)) {
+        fail_msg("\"%s\" lacks \"%s\"", json_string_value(json_object_get(problem, "detail")),
+                 detail);
+    }
+    json_decref(problem);
+}
+
+static uint32_t follower(void)
+{
+    return ensemble_wait_leader(&ensemble) == 0 ? 1 : 0;
 }
 
 /* ---- Tests. ---- */
@@ -207,6 +259,97 @@ TEST(a_single_replica_raises_the_level_at_once)
     assert_true(os_now_ms() - since_ms < (uint64_t)LEVEL_MS * ENSEMBLE_FACTOR);
     restart(0);
     assert_true(all_have(ZAB_LEVEL_KNOWN));
+}
+
+static void start_two(void)
+{
+    open_earlier(COUNT);
+    for (uint32_t i = 0; i < LAST; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    for (uint32_t i = 0; i < LAST; i++) {
+        ensemble_wait_ready(&ensemble, i);
+    }
+}
+
+TEST_GROUP(start_two, close_all)
+
+TEST(what_is_refused_says_why)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+
+    expect_refused(leader, "{\"hold\":1}", "ChangeRefused", "the level is 0, which has no hold");
+    expect_refused(follower(), "{\"raise\":1}", "ChangeRefused", "has not been connected for 10 s");
+    expect_refused(leader, "{\"raise\":2,\"force\":true}", "ChangeRefused",
+                   "the release of the leader knows levels up to 1: upgrade it first");
+    assert_int_equal(change(leader, "{\"raise\":1,\"force\":true}", "", NULL), 401);
+    assert_int_equal(change(leader, "{\"raise\":1,\"force\":true}", BOB, NULL), 403);
+    const char *const bad[] = {"{}",
+                               "{\"hold\":0}",
+                               "{\"hold\":65536}",
+                               "{\"raise\":null}",
+                               "{\"raise\":\"1\"}",
+                               "{\"hold\":1,\"raise\":1}",
+                               "{\"hold\":1,\"force\":true}",
+                               "{\"force\":true}"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(change(leader, bad[i], ROOT, NULL), 400);
+    }
+    assert_int_equal(level_of(0), ZAB_LEVEL_FIRST);
+    assert_int_equal(level_of(1), ZAB_LEVEL_FIRST);
+}
+
+/* The third member is away for good, as far as the others know. */
+TEST(a_forced_raise_needs_no_other_member)
+{
+    assert_int_equal(change(follower(), "{\"raise\":1,\"force\":true}", ROOT, NULL), 204);
+    ENSEMBLE_WAIT(&ensemble, level_of(0) == 1 && level_of(1) == 1);
+    expect_refused(0, "{\"raise\":1}", "ChangeRefused", "the level is 1: it can only be raised");
+    ensemble_start(&ensemble, LAST);
+    ensemble_wait_ready(&ensemble, LAST);
+    ENSEMBLE_WAIT(&ensemble, all_have(1));
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
+}
+
+TEST(a_hold_with_a_key_is_made_once)
+{
+    uint32_t at = follower();
+    char zxid[32];
+
+    assert_int_equal(change(at, "{\"hold\":1}", ROOT, "hold-1"), 204);
+    (void)snprintf(zxid, sizeof zxid, "%s", web_header(&ensemble.reply, "Zk-Zxid"));
+    ENSEMBLE_WAIT(&ensemble, all_held(1));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(change(i, "{\"hold\":1}", ROOT, "hold-1"), 204);
+        assert_string_equal(web_header(&ensemble.reply, "Zk-Zxid"), zxid);
+    }
+    assert_int_equal(change(at, "{\"hold\":2}", ROOT, "hold-1"), 422);
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
+}
+
+TEST(restarts_and_a_refill_give_the_same_state)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        restart(i);
+        assert_int_equal(number_of(i, "hold"), 1);
+        ENSEMBLE_WAIT(&ensemble, states_are_equal());
+    }
+    assert_int_equal(ensemble_stop(&ensemble, LAST), 0);
+    ensemble_empty(&ensemble, LAST);
+    ensemble_start(&ensemble, LAST);
+    ensemble_wait_ready(&ensemble, LAST);
+    ENSEMBLE_WAIT(&ensemble, all_held(1));
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
+    ENSEMBLE_WAIT(&ensemble, change(LAST, "{\"hold\":1}", ROOT, "hold-1") == 204);
+}
+
+TEST(a_hold_is_released)
+{
+    expect_refused(0, "{\"raise\":2}", "ChangeRefused", "the level is held at 1");
+    assert_int_equal(change(0, "{\"hold\":null}", ROOT, NULL), 204);
+    ENSEMBLE_WAIT(&ensemble, all_held(0));
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
 }
 
 static void launch_three(void)

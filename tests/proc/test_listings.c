@@ -297,6 +297,9 @@ TEST(only_the_super_user_closes_others)
     assert_true(says("\"SessionExpired\""));
     expect(0, "GET", "/watches/v1", headers, NULL, 401);
     assert_true(says("\"SessionExpired\""));
+    (void)snprintf(headers, sizeof(headers), "%s\n%s\n%s", ROOT, session.header, JSON);
+    expect(0, "POST", "/ensemble/v1/level", headers, "{\"hold\":null}", 401);
+    assert_true(says("\"SessionExpired\""));
 }
 
 /* ---- Watches. ---- */
@@ -494,6 +497,7 @@ TEST(read_only_replica_refuses_writes)
         {"POST", "/import/v1/ro", LINES, "{\"path\":\"a\"}\n"},
         {"POST", "/sessions/v1", "", NULL},
         {"POST", "/sessions/v1?op=kill&public=0x1", ROOT, NULL},
+        {"POST", "/ensemble/v1/level", ROOT "\n" JSON, "{\"hold\":null}"},
     };
 
     expect(0, "POST", "/znodes/v1/?name=ro", "", "first", 201);

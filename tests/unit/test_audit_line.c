@@ -3,6 +3,7 @@
 #include "server/audit/audit_line.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
+#include "zab/config.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -125,6 +126,29 @@ TEST(other_records, lines, set_up, tear_down)
     assert_string_equal(text_of(lines, LOGREC_EPOCH), "");
     assert_string_equal(text_of(lines, LOGREC_STAMP), "");
     assert_non_null(strstr(text_of(lines, LOGREC_CONFIG), "\"op\":\"configuration\""));
+}
+
+TEST(a_change_of_the_configuration_for_a_client_names_it, lines, set_up, tear_down)
+{
+    const struct txn_actor actor = {.op = OP_LEVEL, .address = slice_str("10.0.0.7")};
+    const struct zab_config config = {
+        .level = 1, .hold = 1, .count = 1, .members = {{.id = 1, .voter = true, .incarnation = 9}}};
+    struct zab_config_parts parts = {.edit_count = 0};
+    struct buf bytes;
+
+    begin_of(lines, &actor);
+    parts.txn = buf_slice(&lines->txn);
+    buf_init(&bytes, ZAB_CONFIG_BYTES_MAX);
+    assert_int_equal(zab_config_write(&config, &parts, &bytes), ERR_OK);
+    buf_clear(&lines->txn);
+    buf_append_slice(&lines->txn, buf_slice(&bytes));
+    buf_release(&bytes);
+    const char *text = text_of(lines, LOGREC_CONFIG);
+
+    assert_non_null(strstr(text, "\"op\":\"level\",\"by\":\"client\""));
+    assert_non_null(strstr(text, "10.0.0.7"));
+    assert_non_null(strstr(text, "\"replica\":3,\"changes\":[{\"change\":\"set\",\"path\":"
+                                 "\"/zookeeper/config\"}]"));
 }
 
 /* Whatever a client names itself or a znode, each line is one JSON object. */

@@ -107,6 +107,24 @@ TEST(bodies_that_do_not_fit_are_refused_by_name)
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":99999999999999999999}", ERR_BAD_ARGUMENTS,
                    "JSON");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":1.5}", ERR_BAD_ARGUMENTS, "ttl");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":null}", ERR_BAD_ARGUMENTS, "ttl");
+    assert_refused(OP_LEVEL, "{\"hold\":\"1\"}", ERR_BAD_ARGUMENTS, "hold has a value");
+    assert_refused(OP_LEVEL, "{\"hold\":0}", ERR_BAD_ARGUMENTS, "hold is out of range");
+    assert_refused(OP_LEVEL, "{\"raise\":null}", ERR_BAD_ARGUMENTS, "raise has a value");
+}
+
+TEST(a_bound_is_a_number_or_null)
+{
+    struct parsed parsed;
+
+    parse(&parsed, OP_LEVEL, "{\"hold\":null}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_true(parsed.args.has_hold && parsed.args.hold == 0);
+    release(&parsed);
+    parse(&parsed, OP_LEVEL, "{\"hold\":3}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_true(parsed.args.has_hold && parsed.args.hold == 3);
+    release(&parsed);
 }
 
 TEST(the_failing_element_is_named)

@@ -64,6 +64,12 @@ TEST(all_fields_of_a_write_arrive)
     op_args_encode(&args, &bytes);
     assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
     assert_true(got.recursive && got.max == 12 && got.must_exist && !got.has_version);
+    buf_clear(&bytes);
+    init_args(&args, OP_LEVEL, "");
+    args.has_hold = true; /* And 0: it is released. */
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_true(got.has_hold && got.hold == 0 && got.raise == 0 && !got.force);
     buf_release(&bytes);
 }
 

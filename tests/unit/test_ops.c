@@ -348,3 +348,25 @@ TEST(a_multi_holds_writes_or_reads)
     multi.op_count = 0;
     assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
 }
+
+TEST(a_hold_is_a_level_or_null)
+{
+    struct op_args args = args_of(OP_LEVEL, "");
+    const char *const bad[] = {"0", "65536", "-1", "", "nul", "NULL"};
+
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_LEVEL, "hold", "65535", &args), ERR_OK);
+    assert_true(args.has_hold && args.hold == 65535);
+    assert_int_equal(parse(OP_LEVEL, "hold", "null", &args), ERR_OK);
+    assert_true(args.has_hold && args.hold == 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(OP_LEVEL, "hold", bad[i], &args), ERR_BAD_ARGUMENTS);
+    }
+    assert_int_equal(check(&args), ERR_OK);
+    args.force = true;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.raise = 1;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.has_hold = false;
+    assert_int_equal(check(&args), ERR_OK);
+}

@@ -33,15 +33,22 @@ static struct zab_config three(zxid_t version, uint16_t level)
     return config;
 }
 
-/* Encoded, with a host for member 2 and a transaction. */
+/* Encoded, with a host for member 2 and the transaction of a client. */
 static void put(const struct zab_config *config, const char *host, struct buf *out)
 {
+    const struct txn_header header = {.age_ms = 5};
+    const struct txn_remember remember = {.scope = slice_str("scope"), .key = slice_str(host)};
     struct zab_config_edit edit = {.id = 2, .texts = {.host = slice_str(host), .port = 1}};
-    struct zab_config_parts parts = {
-        .edits = &edit, .edit_count = 1, .txn = slice_str("not applied here")};
+    struct zab_config_parts parts = {.edits = &edit, .edit_count = 1};
+    struct buf txn;
 
+    buf_init(&txn, STORE_GENESIS_MAX);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_REMEMBER, .remember = remember});
+    parts.txn = buf_slice(&txn);
     buf_init(out, STORE_GENESIS_MAX);
     assert_int_equal(zab_config_write(config, &parts, out), ERR_OK);
+    buf_release(&txn);
 }
 
 /* The disk of a member of an ensemble that was founded at a level. */
@@ -167,6 +174,24 @@ TEST(a_pending_record_keeps_its_own_texts, skit, member, skit_release)
     assert_true(run.options.zab.has_pending);
     assert_host(run.options.zab.config_bytes, "committed");
     assert_host(run.options.zab.pending_bytes, "pending");
+    stop(skit, &run);
+}
+
+/* The committed part of the log is applied, the transactions in it as well. */
+TEST(the_transaction_of_a_change_is_applied, skit, member, skit_release)
+{
+    struct start run;
+
+    append(skit, "committed", true);
+    append(skit, "pending", false);
+    start(skit, &run);
+    const struct state *state = view_read(run.view);
+
+    assert_int_equal(state_applied(state), zxid_make(3, 1));
+    assert_int_equal(state_age_ms(state), 5);
+    assert_non_null(state_remembered(state, slice_str("scope"), slice_str("committed")));
+    assert_null(state_remembered(state, slice_str("scope"), slice_str("pending")));
+    view_read_done(run.view);
     stop(skit, &run);
 }
 

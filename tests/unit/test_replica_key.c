@@ -199,3 +199,72 @@ TEST(all_due_answers_are_forgotten_together, bench, no_set_up, bench_tear_down)
     drive_persist(&bench->drive);
     assert_int_equal(remembered(bench), 0);
 }
+
+/* ---- A change of the configuration. ---- */
+
+static void change_hold(struct bench *bench, uint32_t hold, const char *key,
+                        struct outcome *outcome)
+{
+    struct op_request *request = bench_request(bench, OP_LEVEL, "", outcome);
+
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("bob:secret"),
+                              "bob:fyVmFCwVbTJYrznoSu1koqYEYF0=", &request->principal.auth),
+                     ERR_OK);
+    request->args.has_hold = true;
+    request->args.hold = hold;
+    request->key = slice_str(key);
+    bench_submit(bench, request);
+}
+
+TEST(a_change_of_the_hold_is_a_write)
+{
+    struct bench bench;
+    struct outcome first;
+    struct outcome second;
+    struct outcome again;
+
+    bench_open_level(&bench, 1, 1, 1);
+    drive_persist(&bench.drive);
+    change_hold(&bench, 1, "key", &first);
+    assert_int_equal(first.answers, 0);
+    change_hold(&bench, 1, "key", &again);
+    change_hold(&bench, 1, "other", &second);
+    drive_persist(&bench.drive);
+    assert_int_equal(first.err, ERR_OK);
+    assert_int_equal(again.err, ERR_IN_FLIGHT);
+    assert_int_equal(second.err, ERR_CHANGE_REFUSED);
+    assert_string_equal(second.detail,
+                        "another change is under way: try again when it is committed");
+    const struct zab_config *config = zab_config(replica_zab(bench.replica));
+
+    assert_int_equal(config->hold, 1);
+    assert_true(config->version == first.zxid && config->level == 1);
+    change_hold(&bench, 1, "key", &again);
+    assert_true(again.err == ERR_OK && again.replayed && again.zxid == first.zxid);
+    change_hold(&bench, 0, "key", &again);
+    assert_int_equal(again.err, ERR_KEY_REUSED);
+    change_hold(&bench, 0, "release", &second);
+    drive_persist(&bench.drive);
+    assert_int_equal(second.err, ERR_OK);
+    assert_int_equal(config->hold, 0);
+    assert_true(second.zxid > first.zxid);
+    bench_close(&bench);
+}
+
+/* A refused change leaves nothing behind: its key is free. */
+TEST(a_refused_change_has_no_key)
+{
+    struct bench bench;
+    struct outcome outcome;
+
+    bench_open_level(&bench, 1, 1, 2);
+    drive_persist(&bench.drive);
+    change_hold(&bench, 1, "key", &outcome);
+    drive_persist(&bench.drive);
+    assert_int_equal(outcome.err, ERR_CHANGE_REFUSED);
+    assert_string_equal(outcome.detail, "the level is 2: it cannot be held below");
+    change_hold(&bench, 2, "key", &outcome);
+    drive_persist(&bench.drive);
+    assert_int_equal(outcome.err, ERR_OK);
+    bench_close(&bench);
+}

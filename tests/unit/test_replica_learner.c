@@ -48,6 +48,71 @@ TEST(a_refusal_waits_until_its_zxid_is_applied, bench, bench_follow, bench_tear_
     assert_int_equal(outcome.err, ERR_NODE_EXISTS);
 }
 
+/* That of an earlier release answers so a request that it cannot read. */
+TEST(a_leader_that_does_not_know_the_request_is_named, bench, bench_follow, bench_tear_down)
+{
+    struct outcome outcome;
+
+    bench_create(bench, "/a", &outcome);
+    leader_refuses(bench, bench_forwarded(bench), ERR_FORMAT, 0);
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_UNIMPLEMENTED);
+    assert_string_equal(
+        outcome.detail,
+        "the release of the leader does not know this request: upgrade that replica first");
+}
+
+/* The record of the configuration that the leader makes of the request. */
+static struct logrec *config_record(struct drive *drive, uint64_t request)
+{
+    const struct txn_header header = {.origin_member = 1,
+                                      .origin_boot = BENCH_BOOT,
+                                      .request = request,
+                                      .age_ms = 5,
+                                      .stamp_ms = 5};
+    struct zab_config config = *zab_config(drive->observed);
+    struct zab_config_parts parts = {.edit_count = 0};
+    zxid_t zxid = drive_log_last(&drive->theirs) + 1;
+    struct buf bytes;
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    parts.txn = buf_slice(&txn);
+    config.version = zxid;
+    config.hold = 1;
+    buf_init(&bytes, ZAB_CONFIG_BYTES_MAX);
+    assert_int_equal(zab_config_write(&config, &parts, &bytes), ERR_OK);
+    struct logrec *rec = drive_log_add_type(&drive->theirs, LOGREC_CONFIG, zxid, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    buf_release(&txn);
+    return rec;
+}
+
+TEST(the_record_of_a_configuration_answers_its_client)
+{
+    struct bench bench;
+    struct outcome outcome;
+
+    bench_open_level(&bench, 1, 3, 1);
+    drive_follow(&bench.drive, 3, 1);
+    drive_clear(&bench.drive);
+    struct op_request *request = bench_request(&bench, OP_LEVEL, "", &outcome);
+
+    request->args.has_hold = true;
+    request->args.hold = 1;
+    bench_submit(&bench, request);
+    drive_entry(&bench.drive, config_record(&bench.drive, bench_forwarded(&bench)), 0);
+    assert_int_equal(outcome.answers, 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(outcome.answers, 1);
+    assert_int_equal(outcome.err, ERR_OK);
+    assert_int_equal(outcome.zxid, zxid_make(1, 1));
+    assert_int_equal(zab_config(replica_zab(bench.replica))->hold, 1);
+    bench_close(&bench);
+}
+
 TEST(a_refusal_whose_zxid_never_arrives_times_out, bench, bench_follow, bench_tear_down)
 {
     struct outcome outcome;
