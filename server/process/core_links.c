@@ -1,4 +1,4 @@
-/* The core's table of connections follows the peers of the protocol. */
+/* The core's table of connections, and the transport, follow the protocol. */
 #include "server/process/server_int.h"
 
 /* Warns once for each number of members that needs more descriptors than were kept for peers. */
@@ -49,4 +49,14 @@ void core_refresh_links(struct server *server)
         take_address(replica_zab(core->replica), link);
     }
     check_files(core, server->config, (uint32_t)count);
+}
+
+void core_tell_level(struct core *core)
+{
+    uint32_t level = zab_config(replica_zab(core->replica))->level;
+
+    if (core->tcp && level != core->told_level) {
+        core->told_level = level;
+        tcp_set_level(core->tcp, (uint8_t)min_u32(level, UINT8_MAX));
+    }
 }

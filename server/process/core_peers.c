@@ -147,16 +147,6 @@ static uint32_t list_peers(const struct config *config, struct tcp_peer peers[ZA
     return count;
 }
 
-void core_tell_level(struct core *core)
-{
-    uint32_t level = zab_config(replica_zab(core->replica))->level;
-
-    if (core->tcp && level != core->told_level) {
-        core->told_level = level;
-        tcp_set_level(core->tcp, (uint8_t)min_u32(level, UINT8_MAX));
-    }
-}
-
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;

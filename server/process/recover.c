@@ -71,7 +71,6 @@ static enum err newer(struct store_report *report, const struct zab_notice *noti
 {
     struct buf text;
 
-    PROBE("recover.newer");
     buf_init(&text, sizeof report->reason - 1);
     zab_notice_pieces(notice, append_piece, &text);
     (void)snprintf(report->reason, sizeof report->reason, "%.*s", (int)text.len, text.data);

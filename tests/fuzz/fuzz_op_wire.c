@@ -123,6 +123,7 @@ static void seed_rows(struct fuzz_sink *sink)
             args.upsert = true; /* A set may carry an ACL only then. */
             args.session = 77;
             args.watch_id = 5;
+            args.raise = 2;
             args.scheme = slice_str("digest");
             args.credential = slice_str("me:pw");
             args.has_acl = acl_standard(slice_str("creator"), &args.acl);
