@@ -131,7 +131,7 @@ IMPURE_BASE = r"(os_\w+|log|loop\w*|mailbox|thread|crypto)\.c\.o"
 # What a pure part may need of the C library, the compiler and its sanitizers.
 LIBC_ALLOWED = (
     r"mem(cpy|move|set|cmp|chr|rchr|mem)|str(len|nlen|cmp|ncmp|chr|rchr|str|spn|cspn)"
-    r"|v?snprintf|abs|qsort|bsearch|__(mem(cpy|move|set)|v?snprintf)_chk"
+    r"|strn?casecmp|v?snprintf|abs|qsort|bsearch|__(mem(cpy|move|set)|v?snprintf)_chk"
     r"|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|lsan)_.*"
     r"|__udivti3|__umodti3|__ctype_b_loc"
 )

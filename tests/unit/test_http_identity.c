@@ -144,8 +144,8 @@ TEST(a_large_write_without_an_identity_is_refused_by_its_head, setup_closed, fro
     static const char *const heads[] = {
         "PUT /znodes/v1/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n",
         "POST /multi/v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n",
-        "PUT /znodes/v1/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
-        "Expect: 100-continue\r\n\r\n",
+        ("PUT /znodes/v1/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+         "Expect: 100-continue\r\n\r\n"),
     };
 
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
