@@ -3,6 +3,7 @@
 #include "server/process/server_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
+#include "zab/level.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -121,7 +122,6 @@ static void change_address(struct bench *bench, uint32_t id, const char *host, z
     struct zab_config_parts parts = {.edits = &edit, .edit_count = 1};
     struct buf bytes;
 
-    config.level = 1;
     config.version = zxid;
     buf_init(&bytes, ZAB_CONFIG_BYTES_MAX);
     assert_int_equal(zab_config_write(&config, &parts, &bytes), ERR_OK);
@@ -132,8 +132,16 @@ static void change_address(struct bench *bench, uint32_t id, const char *host, z
     bench_commit(&bench->drive, zxid);
 }
 
-/* Replica 1 of 3 follows. */
-TEST(addresses_are_those_of_the_committed_configuration, bench, bench_follow, bench_tear_down)
+/* Replica 1 of 3 follows, at a level whose configurations have addresses. */
+static void follow_with_addresses(struct bench *bench)
+{
+    bench_open_level(bench, 1, 3, ZAB_LEVEL_TEXTS);
+    drive_follow(&bench->drive, 3, 1);
+    drive_clear(&bench->drive);
+}
+
+TEST(addresses_are_those_of_the_committed_configuration, bench, follow_with_addresses,
+     bench_tear_down)
 {
     struct server *server = mem_zalloc(1, sizeof *server);
     struct config *config = mem_zalloc(1, sizeof *config);
