@@ -74,9 +74,9 @@ static struct slice some_bytes(struct villain *villain)
 
 static uint32_t some_flags(struct villain *villain)
 {
-    uint32_t flags = (uint32_t)pick(villain, 2 * ZAB_FLAG_AHEAD) & (uint32_t)~ZAB_FLAG_NO_MAJORITY;
+    uint64_t flags = pick(villain, UINT64_C(2) * ZAB_FLAG_AHEAD) & ~(uint64_t)ZAB_FLAG_NO_MAJORITY;
 
-    return flags | (likely(villain) ? ZAB_FLAG_ELIGIBLE : 0);
+    return (uint32_t)flags | (likely(villain) ? ZAB_FLAG_ELIGIBLE : 0);
 }
 
 static uint64_t some_offset(struct villain *villain)

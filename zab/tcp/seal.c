@@ -320,6 +320,9 @@ struct slice seal_pending(const struct seal *seal)
     long len = BIO_get_mem_data(seal->out, &data);
 
     ASSERT(len >= 0 && (size_t)len >= seal->sent);
+    if (len == 0) {
+        return slice_make(NULL, 0); /* `data` may be NULL. */
+    }
     return slice_make((const uint8_t *)data + seal->sent, (size_t)len - seal->sent);
 }
 
