@@ -187,6 +187,10 @@ static void deliver(struct sim *sim, struct sim_event *event)
 
     if (op->outcome == SIM_PENDING && !op->lost) {
         if (has_zxid(outcome_of(op->req->result.err))) {
+            if (sim_front_holds(&sim->nodes[op->node], op->req->result.zxid)) {
+                free_request(sim, event);
+                return;
+            }
             sim_front_answers(sim, &sim->nodes[op->node], op->req->result.zxid);
         }
         conclude(sim, op, &op->req->result);

@@ -120,6 +120,20 @@ static void wake(void *ctx)
     }
 }
 
+bool sim_front_holds(struct sim_node *node, zxid_t zxid)
+{
+    struct subscriber *subscriber = sim_front_subscriber(node);
+
+    if (!subscriber || node->paused) {
+        return false;
+    }
+    if (view_read_whole(node->view)) {
+        view_read_done(node->view);
+        return false;
+    }
+    return subscribe_at(subscriber) < zxid;
+}
+
 void sim_front_answers(struct sim *sim, struct sim_node *node, zxid_t zxid)
 {
     struct subscriber *subscriber = sim_front_subscriber(node);

@@ -91,6 +91,10 @@ void sim_front_check_loading(struct sim *sim, struct sim_node *node); /* No znod
 void sim_front_close(struct sim_node *node); /* The replica no longer exists. */
 struct window *sim_front_window(struct sim_node *node);
 
+/* Whether the front end holds an answer from state `zxid`, because its replica must not be read any
+ * more, and events up to there have not come: the answer never arrives. */
+bool sim_front_holds(struct sim_node *node, zxid_t zxid);
+
 /* An answer from state `zxid` is about to be sent. */
 void sim_front_answers(struct sim *sim, struct sim_node *node, zxid_t zxid);
 /* A read was answered; a watch may begin with it. */
