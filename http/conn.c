@@ -30,21 +30,28 @@ static const char *header_of(uint32_t status)
     }
 }
 
-void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw)
+/* `now` is what the body is of, too. */
+static void put_answer(struct buf *out, const struct http_raw *raw, const struct gate_status *now)
 {
     const char *reason = MHD_get_reason_phrase_for(raw->status);
-    struct gate_status now;
 
-    gate_status(http->gate, &now);
     buf_printf(out,
                "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
                "Connection: close\r\nZk-Zxid: 0x%llx\r\nZk-History: %016llx\r\n%s\r\n",
                raw->status, reason ? reason : "Error", raw->content_type, raw->body.len,
-               (unsigned long long)now.applied, (unsigned long long)now.history, raw->headers);
+               (unsigned long long)now->applied, (unsigned long long)now->history, raw->headers);
     if (!raw->is_head) {
         buf_append_slice(out, raw->body);
     }
+}
+
+void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw)
+{
+    struct gate_status now;
+
+    gate_status(http->gate, &now);
+    put_answer(out, raw, &now);
 }
 
 void http_raw_problem(struct http *http, struct buf *out, struct http_refusal refusal)
@@ -71,11 +78,12 @@ void http_raw_problem(struct http *http, struct buf *out, struct http_refusal re
     jsonw_init(&json, &body);
     op_json_problem(&json, &problem);
     buf_append_byte(&body, '\n');
-    http_raw_answer(http, out,
-                    &(struct http_raw){.status = status,
-                                       .content_type = "application/problem+json",
-                                       .headers = header_of(status),
-                                       .body = buf_slice(&body)});
+    put_answer(out,
+               &(struct http_raw){.status = status,
+                                  .content_type = "application/problem+json",
+                                  .headers = header_of(status),
+                                  .body = buf_slice(&body)},
+               &now);
     buf_release(&body);
 }
 

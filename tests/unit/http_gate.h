@@ -40,6 +40,7 @@ struct gate {
     struct thread core;
     zxid_t zxid; /* Core thread, after the start. */
     _Atomic uint64_t applied;
+    _Atomic uint32_t applies;    /* So many records are applied after each call of gate_status. */
     _Atomic uint32_t local_err;  /* What gate_check_local answers, */
     _Atomic uint32_t stand_ms;   /* and for how long it blocks its caller. */
     _Atomic uint32_t submit_err; /* What gate_submit answers. */

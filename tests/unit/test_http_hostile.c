@@ -103,6 +103,25 @@ TEST(the_first_head_is_checked_byte_by_byte, front_setup, teardown)
     close(fd);
 }
 
+/* Header and body of a refusal have the same zxid, also if a record is applied meanwhile. */
+TEST(a_refusal_names_one_zxid, front_setup, teardown)
+{
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+    char member[64];
+
+    atomic_store(&gate->applies, 1);
+    kit_send(fd, "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/html\r\n"
+                 "Content-Type: text/plain\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 400);
+    (void)snprintf(member, sizeof(member), "\"zxidHex\":\"%s\"", kit_header(&answer, "Zk-Zxid"));
+    assert_true(kit_body_has(&answer, member));
+    atomic_store(&gate->applies, 0);
+    kit_free(&answer);
+    close(fd);
+}
+
 /* A repeated framing header on a kept-alive connection is found by the handler. */
 TEST(later_heads_are_checked_too, front_setup, teardown)
 {
