@@ -76,6 +76,7 @@ void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarna
         if (member->id == id) {
             member->empty_seat = false;
             member->voter = true;
+            member->joining = false; /* No voter is joining: such a configuration is malformed. */
             member->incarnation = incarnation;
         }
     }

@@ -136,13 +136,14 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
         return err;
     }
     err = newest_config(store, report, &ret_voter->config);
-    if (err == ERR_OK && !zab_config_find(&ret_voter->config, id)) {
-        err = ERR_CORRUPT;
-    }
     if (err == ERR_NEWER) {
         *ret_why = "a later release has written the directory, with a feature level that this "
                    "release does not know; use that release";
         return err;
+    }
+    if (err == ERR_OK && !zab_config_find(&ret_voter->config, id)) {
+        *ret_why = "a change of the members has removed this replica: choose another survivor";
+        return ERR_MISSING;
     }
     *ret_why =
         err != ERR_OK

@@ -26,9 +26,9 @@ struct sole_voter {
 };
 
 /* Fills `ret_voter` from an opened store. ERR_FOREIGN: the disk is another member's. ERR_CORRUPT:
- * the disk is damaged, or in quarantine. ERR_MISSING: the disk is in no cluster. ERR_FORMAT: an
- * earlier release has written it. ERR_NEWER: a later one has. After an error `*ret_why` is the
- * reason. */
+ * the disk is damaged, or in quarantine. ERR_MISSING: the disk is in no cluster, or no longer.
+ * ERR_FORMAT: an earlier release has written it. ERR_NEWER: a later one has. After an error
+ * `*ret_why` is the reason. */
 enum err sole_voter_check(struct store *store, const struct store_report *report, uint32_t id,
                           struct sole_voter *ret_voter, const char **ret_why);
 

@@ -146,30 +146,75 @@ TEST(the_epochs_of_a_configuration_count, skit, no_set_up, skit_release)
     skit_close(skit, false);
 }
 
+/* Appends a configuration, which is not known to be committed. */
+static void append_config(struct skit *kit, const struct zab_config *config)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, STORE_GENESIS_MAX);
+    zab_config_encode(config, &bytes);
+    struct logrec *rec = logrec_new(LOGREC_CONFIG, kit->report.log_last + 1, kit->report.log_last,
+                                    kit->report.log_chain, buf_slice(&bytes));
+    struct store_op op = {.type = STORE_APPEND, .recs = &rec, .rec_count = 1};
+
+    assert_int_equal(skit_run(kit, &op), ERR_OK);
+    logrec_unref(rec);
+    buf_release(&bytes);
+}
+
 /* A configuration in the log is newer than the founding one, even if it is not known to be
  * committed. */
 TEST(the_newest_configuration_counts, skit, member, skit_release)
 {
     struct sole_voter survivor;
     struct zab_config config = three();
-    struct buf bytes;
 
     assert_int_equal(skit_open(skit), ERR_OK);
     config.members[config.count++] = (struct zab_member){.id = 9};
-    buf_init(&bytes, STORE_GENESIS_MAX);
-    zab_config_encode(&config, &bytes);
-    struct logrec *rec = logrec_new(LOGREC_CONFIG, skit->report.log_last + 1, skit->report.log_last,
-                                    skit->report.log_chain, buf_slice(&bytes));
-    struct store_op op = {.type = STORE_APPEND, .recs = &rec, .rec_count = 1};
+    zxid_t version = skit->report.log_last + 1;
 
-    assert_int_equal(skit_run(skit, &op), ERR_OK);
+    append_config(skit, &config);
     skit_close(skit, true);
     assert_int_equal(look(skit, own_id(), &survivor), ERR_OK);
     assert_int_equal(survivor.config.count, 4);
-    assert_int_equal(survivor.config.version, rec->zxid);
+    assert_int_equal(survivor.config.version, version);
     skit_close(skit, false);
-    logrec_unref(rec);
-    buf_release(&bytes);
+}
+
+/* No configuration has a voter that is joining: the start would find the identity damaged. */
+TEST(an_observer_that_was_joining_can_be_the_sole_voter, skit, no_set_up, skit_release)
+{
+    struct sole_voter survivor;
+    struct zab_config config = three();
+
+    config.level = 1;
+    config.members[own_id() - 1] = (struct zab_member){.id = own_id(), .joining = true};
+    found(skit, &config);
+    skit_close(skit, true);
+    assert_int_equal(look(skit, own_id(), &survivor), ERR_OK);
+    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY), ERR_OK);
+    skit_close(skit, true);
+    assert_int_equal(skit_open(skit), ERR_OK);
+    config = genesis(&skit->report);
+    assert_int_equal(config.level, 1);
+    assert_true(zab_config_is_voter(&config, own_id(), skit_identity().incarnation));
+    skit_close(skit, false);
+}
+
+TEST(a_removed_replica_is_refused_as_the_sole_voter, skit, member, skit_release)
+{
+    struct sole_voter survivor;
+    struct zab_config config = three();
+
+    assert_int_equal(skit_open(skit), ERR_OK);
+    config.count--;
+    for (uint32_t i = own_id() - 1; i < config.count; i++) {
+        config.members[i] = config.members[i + 1];
+    }
+    append_config(skit, &config);
+    skit_close(skit, true);
+    assert_int_equal(look(skit, own_id(), &survivor), ERR_MISSING);
+    skit_close(skit, false);
 }
 
 /* Of records 5 to 8 of the model. */
