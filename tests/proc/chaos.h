@@ -130,6 +130,7 @@ void chaos_view_stop(struct chaos_view *view);
 struct chaos_keeper {
     uint32_t number;
     uint16_t ports[ENSEMBLE_MAX];
+    uint32_t port_count;
     char create_path[64];
     struct rng rng;
     struct thread thread;

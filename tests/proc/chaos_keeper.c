@@ -1,5 +1,4 @@
 /* Sessions must live while they are renewed, and expire when they are not. */
-#include "base/check.h"
 #include "tests/proc/chaos.h"
 
 #include <inttypes.h>
@@ -26,7 +25,7 @@ struct kept {
 
 static uint16_t some_port(struct chaos_keeper *keeper)
 {
-    return keeper->ports[rng_below(&keeper->rng, ENSEMBLE_MAX)];
+    return keeper->ports[rng_below(&keeper->rng, keeper->port_count)];
 }
 
 static void open_session(struct chaos_keeper *keeper, struct web *web, struct web_reply *reply,
@@ -141,9 +140,8 @@ static void run(void *arg)
 void chaos_keeper_start(struct chaos_keeper *keeper, const struct ensemble *ensemble,
                         uint32_t number, uint64_t seed)
 {
-    ASSERT(ensemble->count == ENSEMBLE_MAX);
-    *keeper = (struct chaos_keeper){.number = number};
-    for (uint32_t i = 0; i < ENSEMBLE_MAX; i++) {
+    *keeper = (struct chaos_keeper){.number = number, .port_count = ensemble->count};
+    for (uint32_t i = 0; i < ensemble->count; i++) {
         keeper->ports[i] = ensemble->replicas[i].client_port;
     }
     (void)snprintf(keeper->create_path, sizeof(keeper->create_path),

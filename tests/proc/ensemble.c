@@ -263,7 +263,7 @@ static _Noreturn void become_replica(struct replica *replica, uint32_t files_max
     }
     if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(error_fd, STDERR_FILENO) >= 0 &&
         limit_files(files_max)) {
-        execv(ZABRA_BINARY, args);
+        execv(replica->program ? replica->program : ZABRA_BINARY, args);
     }
     _exit(127);
 }

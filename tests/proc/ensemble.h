@@ -41,7 +41,8 @@ struct replica {
     char config[ENSEMBLE_PATH_MAX];
     char log[ENSEMBLE_PATH_MAX];
     char faulty[ENSEMBLE_PATH_MAX];
-    int stderr_fd; /* Standard error of the next process; 0: `log`, as standard output. */
+    int stderr_fd;       /* Standard error of the next process; 0: `log`, as standard output. */
+    const char *program; /* Of the next process; NULL: zabra of this build. */
 };
 
 struct ensemble {

@@ -1,0 +1,286 @@
+/*
+ * An ensemble of an earlier release is upgraded to this one and back, replica by replica, while the
+ * level is held, then upgraded for good. Meanwhile clients by HTTP and WebSocket write and watch,
+ * and sessions are renewed: no request fails for a client that retries what was not applied, no
+ * event and no session is lost, and all replicas have the same state.
+ *
+ *     upgrade --old PROGRAM [--seed N] [--print FILE]
+ *
+ * PROGRAM is zabra of the earlier release: tests/long/upgrade builds it.
+ */
+#include "base/os_rng.h"
+#include "tests/proc/chaos.h"
+#include "tests/proc/history_run.h"
+#include "tests/proc/load.h"
+#include "zab/level.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    REPLICAS = 3,
+    WRITERS = 2,
+    BETWEEN = 200, /* Writes after each change of a program. */
+    KEEPERS = 4,
+    REST_MS = 4,
+    RAISE_MS = 10000, /* So long must all members know a level before it is raised. */
+    OLD_LEVEL = 1     /* Of 0.9.0, the first release with levels. */
+};
+
+static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\n"
+                           "maxSessionTimeout=3600000\n" ENSEMBLE_SUPER;
+
+static struct ensemble ensemble;
+static struct history_run run;
+static struct load load;
+static struct chaos_keeper keepers[KEEPERS];
+static const char *old_program;
+static const char *print_path;
+
+static void open_old(void)
+{
+    ensemble_open(&ensemble, REPLICAS, keys);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble.replicas[i].program = old_program;
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+/* ---- What the replicas say. ---- */
+
+static json_t *answer_of(uint32_t index, const char *path)
+{
+    bool whole = ensemble_call(&ensemble, index, "GET", path, NULL) == 200;
+
+    return whole ? web_json(&ensemble.reply) : NULL;
+}
+
+static bool has_level(uint32_t index, int level)
+{
+    json_t *answer = answer_of(index, "/ensemble/v1");
+    bool has = json_integer_value(json_object_get(answer, "level")) == level;
+
+    json_decref(answer);
+    return has;
+}
+
+static bool all_have_level(int level)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        if (!has_level(i, level)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool state_of(uint32_t index, char *ret_state, size_t size)
+{
+    json_t *status = answer_of(index, "/status/v1");
+    const char *zxid = json_string_value(json_object_get(status, "zxid"));
+    const char *digest = json_string_value(json_object_get(status, "digest"));
+    bool known = zxid && digest;
+
+    (void)snprintf(ret_state, size, "zxid %s, digest %s", zxid ? zxid : "", digest ? digest : "");
+    json_decref(status);
+    return known;
+}
+
+static bool states_are_equal(void)
+{
+    char first[128];
+    char other[128];
+
+    if (!state_of(0, first, sizeof(first))) {
+        return false;
+    }
+    for (uint32_t i = 1; i < REPLICAS; i++) {
+        if (!state_of(i, other, sizeof(other)) || strcmp(first, other) != 0) {
+            return false;
+        }
+    }
+    print_message("all replicas have %s\n", first);
+    return true;
+}
+
+static void change_level(const char *body)
+{
+    struct web_call call = {
+        .method = "POST",
+        .port = ensemble.replicas[ensemble_wait_leader(&ensemble)].client_port,
+        .path = "/ensemble/v1/level",
+        .body = body,
+        .headers = "Content-Type: application/json\nAuthorization: Basic c3VwZXI6cm9vdA=="};
+
+    ENSEMBLE_CHECK(&ensemble, web_do(ensemble.web, &call, &ensemble.reply) == 204);
+}
+
+/* ---- Clients. ---- */
+
+static void start_clients(void)
+{
+    static const struct {
+        enum history_kind kind;
+        const char *name;
+    } clients[] = {{HISTORY_HTTP, "http 1"},     {HISTORY_HTTP, "http 2"},
+                   {HISTORY_RAW, "raw"},         {HISTORY_SSE, "sse"},
+                   {HISTORY_SOCKET, "socket 1"}, {HISTORY_SOCKET, "socket 2"},
+                   {HISTORY_NDJSON, "ndjson"}};
+
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/e?upsert=true", "", 201);
+    run.rest_ms = REST_MS;
+    run.port_count = REPLICAS;
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_call_until(&ensemble, i, "GET", "/znodes/v1/e?consistency=linearizable", NULL,
+                            200);
+        run.ports[i] = ensemble.replicas[i].client_port;
+    }
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
+        (void)history_client_add(&run, clients[i].kind, clients[i].name);
+    }
+    for (uint32_t i = 0; i < run.count; i++) {
+        history_client_start(&run.clients[i]);
+    }
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        chaos_keeper_start(&keepers[i], &ensemble, i + 1, run.seed);
+    }
+    load_start_kind(&load, &ensemble, WRITERS, LOAD_PATIENT);
+}
+
+static void stop_keepers(void)
+{
+    uint32_t touches = 0;
+
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        chaos_keeper_stop(&keepers[i]);
+        ensemble_check(&ensemble, keepers[i].wrong[0] == '\0', keepers[i].wrong);
+        ENSEMBLE_CHECK(&ensemble, keepers[i].expired == 0);
+        touches += keepers[i].touches;
+    }
+    print_message("sessions were renewed %u times\n", touches);
+    ENSEMBLE_CHECK(&ensemble, touches > 0);
+}
+
+static void stop_clients(void)
+{
+    struct history_report report;
+    uint32_t retries = 0;
+
+    load_stop(&load, &ensemble);
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        retries += atomic_load(&load.writers[i].retries);
+    }
+    print_message("%u writes were acknowledged, after %u retries\n", load_acked(&load), retries);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        load_verify(&load, &ensemble, i);
+    }
+    load_release(&load);
+    stop_keepers();
+    history_finish(&run, &ensemble);
+    ENSEMBLE_WAIT(&ensemble, states_are_equal());
+    history_judge(&run, &ensemble, print_path, &report);
+    history_run_release(&run);
+}
+
+/* ---- Rolling. ---- */
+
+static void change_program(uint32_t index, const char *program)
+{
+    ENSEMBLE_CHECK(&ensemble, ensemble_stop(&ensemble, index) == 0);
+    load_wait(&load, &ensemble, BETWEEN);
+    ensemble.replicas[index].program = program;
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+    load_wait(&load, &ensemble, BETWEEN);
+}
+
+/* The leader comes last, as docs/operating.md advises. */
+static void roll(const char *what, const char *program)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+
+    for (uint32_t i = 1; i <= REPLICAS; i++) {
+        change_program((leader + i) % REPLICAS, program);
+    }
+    print_message("%s: %u writes so far\n", what, load_acked(&load));
+}
+
+static void wait_raise_time(void)
+{
+    uint64_t end_ms = os_now_ms() + RAISE_MS + 2000;
+
+    while (os_now_ms() < end_ms) {
+        ensemble_breathe();
+    }
+}
+
+/* After the raise the earlier release refuses the directory and leaves it as it is. */
+static void try_old(uint32_t index)
+{
+    ENSEMBLE_CHECK(&ensemble, ensemble_stop(&ensemble, index) == 0);
+    ensemble.replicas[index].program = old_program;
+    ensemble_start(&ensemble, index);
+    ENSEMBLE_CHECK(&ensemble, ensemble_wait_end(&ensemble, index) == 2);
+    ensemble.replicas[index].program = NULL;
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+}
+
+TEST(up_and_back_under_a_held_level_and_up_for_good, open_old, close_all)
+{
+    print_message("seed %" PRIu64 "\n", run.seed);
+    ENSEMBLE_WAIT(&ensemble, all_have_level(OLD_LEVEL));
+    start_clients();
+    change_level("{\"hold\":1}");
+    load_wait(&load, &ensemble, BETWEEN);
+    roll("upgraded", NULL);
+    wait_raise_time();
+    ENSEMBLE_CHECK(&ensemble, all_have_level(OLD_LEVEL));
+    roll("back at the earlier release", old_program);
+    roll("upgraded again", NULL);
+    change_level("{\"hold\":null}");
+    ENSEMBLE_WAIT(&ensemble, all_have_level(ZAB_LEVEL_KNOWN));
+    load_wait(&load, &ensemble, BETWEEN);
+    if ((int)ZAB_LEVEL_KNOWN > (int)OLD_LEVEL) {
+        try_old(0);
+    }
+    load_wait(&load, &ensemble, BETWEEN);
+    stop_clients();
+}
+
+static bool take_options(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--old") == 0) {
+            old_program = argv[i + 1];
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            run.seed = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--print") == 0) {
+            print_path = argv[i + 1];
+        } else {
+            return false;
+        }
+    }
+    return argc % 2 == 1 && old_program;
+}
+
+int main(int argc, char **argv)
+{
+    run.seed = os_random_u64() % 1000000;
+    if (!take_options(argc, argv)) {
+        (void)fprintf(stderr, "usage: %s --old PROGRAM [--seed N] [--print FILE]\n", argv[0]);
+        return 2;
+    }
+    web_setup();
+    return unit_run(1, argv);
+}
