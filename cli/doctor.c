@@ -91,6 +91,18 @@ static void look_at_audit(struct look *look, const json_t *replica)
     }
 }
 
+/* Finds a replica whose server list differs from the members; its readiness does not fail. */
+static void look_at_list(struct look *look, const json_t *replica)
+{
+    static const char head[] = "server.N: ";
+    const json_t *check = doctor_with(jsonr_at(replica, "ready.checks"), "name", "server_list");
+    const char *text = jsonr_text(check, "text");
+
+    if (strncmp(text, head, strlen(head)) == 0) {
+        doctor_find(look, LIST_DIFFERS, replica, "%s", text + strlen(head));
+    }
+}
+
 static void look_at_disk(struct look *look, const json_t *replica)
 {
     double syncs = doctor_figure(replica, "zabra_log_sync_seconds_count");
@@ -189,6 +201,7 @@ static void look_at_one(struct look *look, const json_t *replica)
                     jsonr_number(replica, "http"));
     } else {
         look_at_checks(look, replica);
+        look_at_list(look, replica);
         look_at_disk(look, replica);
         look_at_limits(look, replica);
         look_at_unsent(look, replica);

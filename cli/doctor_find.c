@@ -158,6 +158,13 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "requireIdentity (clients without an identity use a replica that has it "
          "off) and inheritAcl (the leader decides which ACL a new znode gets).",
          "Set the same values on all replicas."},
+    [LIST_DIFFERS] =
+        {false, "list-differs",
+         "The members are those of the replicated configuration. The lines server.N of a replica "
+         "only give addresses, so a list that is out of date hides a mistake, or an address that "
+         "is over.",
+         "Make the lines server.N of the replica name the members, as 'zabra members' shows them; "
+         "the next restart of the replica reads them."},
     [EVEN_VOTERS] = {false, "even-voters",
                      "The extra voter makes writes slower and does not tolerate a further failure.",
                      "The voters are fixed when an ensemble is created: create the next one with "

@@ -253,6 +253,11 @@ const struct config_server *config_self(const struct config *config);
 /* True for 127.0.0.0/8, ::1 and "localhost". */
 bool config_is_loopback(const char *host);
 
+/* Whether another replica may be dialed at an address that is not in the file: beyond loopback only
+ * what config_load would accept in the file, that is with a secret or certificates, and with TLS
+ * unless insecure=true. */
+bool config_may_dial(const struct config *config, const char *host);
+
 enum config_type {
     CONFIG_BOOL,
     CONFIG_U16,

@@ -120,14 +120,26 @@ static enum err check_certificate(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* Checks what proves the replicas to each other. Certificates alone do, if every connection has
- * TLS. */
+/* Whether there is something that proves the replicas to each other. Certificates alone do, if
+ * every connection has TLS. */
+static bool has_proof(const struct config_peers *peers)
+{
+    return peers->secrets.count > 0 || (peers->cert_file[0] && peers->tls == KEYS_REQUIRED);
+}
+
+bool config_may_dial(const struct config *config, const char *host)
+{
+    return config_is_loopback(host) ||
+           (has_proof(&config->peers) &&
+            (config->peers.tls == KEYS_REQUIRED || config->clients.insecure));
+}
+
 static enum err check_proof(struct config_loader *loader, const char *beyond)
 {
     const struct config_peers *peers = &loader->config->peers;
     const char *tls = keys_mode_name((enum keys_mode)peers->tls);
 
-    if (peers->secrets.count > 0 || (peers->cert_file[0] && peers->tls == KEYS_REQUIRED)) {
+    if (has_proof(peers)) {
         return ERR_OK;
     }
     if (beyond) {

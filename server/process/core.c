@@ -146,8 +146,10 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         log_notice(LOG_WARN, "", &effect->notice);
         break;
     case ZAB_FX_MEMBERS:
+        core_follow_members(server);
+        break;
     case ZAB_FX_REMOVED:
-        break; /* No request asks zab_change for other members. */
+        break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
     case ZAB_FX_FORWARDED:

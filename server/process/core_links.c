@@ -34,6 +34,32 @@ static void take_address(const struct zab *zab, struct core_peer *link)
     }
 }
 
+/* Compares the server list with the members, whenever these have changed; logs each difference
+ * once. */
+static void check_list(struct server *server)
+{
+    struct core *core = &server->core;
+    const struct zab_config *committed = zab_config(replica_zab(core->replica));
+    char text[LIST_TEXT_MAX];
+
+    if (committed->count == 0 ||
+        (core->list.is_compared && core->list.version == committed->version)) {
+        return;
+    }
+    core->list.is_compared = true;
+    core->list.version = committed->version;
+    addresses_compare(server->config, committed, text);
+    if (strcmp(text, core->list.differs) == 0) {
+        return;
+    }
+    (void)snprintf(core->list.differs, sizeof core->list.differs, "%s", text);
+    if (text[0] != '\0') {
+        log_warn("zab", "the server list is out of date: {reason}%s", text);
+    } else {
+        log_info("zab", "the server list names the members of the ensemble again");
+    }
+}
+
 void core_refresh_links(struct server *server)
 {
     struct core *core = &server->core;
@@ -49,6 +75,47 @@ void core_refresh_links(struct server *server)
         take_address(replica_zab(core->replica), link);
     }
     check_files(core, server->config, (uint32_t)count);
+    check_list(server);
+}
+
+/* Lists the other replicas that the transport connects with: the peers of the protocol. */
+uint32_t core_list_peers(struct server *server, struct tcp_peer peers[LINKS_MAX])
+{
+    struct core *core = &server->core;
+    const struct zab *zab = replica_zab(core->replica);
+    const struct addresses from = {.config = server->config,
+                                   .committed = zab_config_bytes(zab),
+                                   .pending = zab_pending_bytes(zab)};
+    struct zab_peer_status known[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(zab, known, ZAB_MEMBERS_MAX);
+
+    (void)addresses_find(&from, server->config->id, &peers[0]);
+    for (size_t i = 0; i < count; i++) {
+        struct core_peer *link = links_find(&core->links, known[i].id);
+
+        if (!addresses_find(&from, known[i].id, &peers[i + 1]) && link) {
+            (void)snprintf(link->refused, sizeof link->refused,
+                           "its address in the configuration of the ensemble is beyond loopback: "
+                           "this replica needs peerSecretFile or certificates, and peerTls or "
+                           "insecure=true, to dial it");
+            link->refusal_waits = true;
+        }
+    }
+    return (uint32_t)count + 1;
+}
+
+void core_follow_members(struct server *server)
+{
+    struct core *core = &server->core;
+
+    core_refresh_links(server);
+    core->publish_now = true;
+    if (core->tcp) {
+        struct tcp_peer *peers = mem_zalloc(LINKS_MAX, sizeof peers[0]);
+
+        tcp_set_peers(core->tcp, peers, core_list_peers(server, peers));
+        mem_free(peers);
+    }
 }
 
 void core_tell_level(struct core *core)

@@ -129,24 +129,6 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
     }
 }
 
-/* Writes the other replicas of the server list; returns their number. */
-static uint32_t list_peers(const struct config *config, struct tcp_peer peers[ZAB_MEMBERS_MAX])
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        if (config->peers.servers[i].id == config->id) {
-            continue;
-        }
-        peers[count].id = config->peers.servers[i].id;
-        peers[count].port = config->peers.servers[i].port;
-        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s",
-                       config->peers.servers[i].host);
-        count++;
-    }
-    return count;
-}
-
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
@@ -159,7 +141,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     if (peer_keys_load(config, &config->peers.secrets, &keys, error)) {
         return ERR_CONFIG;
     }
-    struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
+    struct tcp_peer *peers = mem_zalloc(LINKS_MAX, sizeof peers[0]);
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,
                                   .on_refused = on_refused,
@@ -167,15 +149,15 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
                                   .on_duplicate = on_duplicate,
                                   .on_message = on_message,
                                   .ctx = server};
-    uint32_t count = list_peers(config, peers);
+    uint32_t count = core_list_peers(server, peers);
 
     struct tcp_options options = {
         .id = config->id,
-        .host = config_self(config)->host,
+        .host = peers[0].host,
         .listen_host = config->peers.host,
         .listen_port = config->peers.port,
-        .peers = peers,
-        .peer_count = count,
+        .peers = peers + 1,
+        .peer_count = count - 1,
         .keys = keys,
         .tls = (enum keys_mode)config->peers.tls,
         .ensemble = config->process.environment,

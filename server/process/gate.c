@@ -51,6 +51,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
         tcp_figures(core->tcp, &to->tcp);
     }
     to->links = core->links;
+    memcpy(to->list_differs, core->list.differs, sizeof to->list_differs);
     memcpy(to->not_listening, core->listen.why, sizeof to->not_listening);
     to->heartbeat_count = replica_heartbeats(core->replica, to->heartbeats);
     to->at_ms = core->now_ms;

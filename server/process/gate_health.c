@@ -79,6 +79,16 @@ static void check_disk(struct gate *gate, struct gate_check *checks, size_t *cou
                           : (low ? gate_disk_is_low : "there is disk space"));
 }
 
+/* Adds the check of the server list, which never fails: the members are those of the replicated
+ * configuration. */
+static void check_list(const struct publication *published, struct gate_check *checks,
+                       size_t *count)
+{
+    check_add(checks, count, "server_list", true,
+              published->list_differs[0] != '\0' ? published->list_differs
+                                                 : "the server list names the members");
+}
+
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
     struct publication *published = gate_published(gate);
@@ -103,6 +113,7 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     check_add(checks, &count, "fresh", fresh, fresh ? "recent contact with the leader" : why);
     check_disk(gate, checks, &count);
     check_tree(gate, &published->replica.room, checks, &count);
+    check_list(published, checks, &count);
     check_add(checks, &count, "not_draining", !status.draining,
               status.draining ? "shutting down" : "not shutting down");
     mem_free(published);

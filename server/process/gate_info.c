@@ -401,6 +401,9 @@ void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
     jsonw_kv_u64(json, "seen_by", config->id);
     jsonw_kv_u64(json, "leader", copy->replica.zab.leader);
     jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);
+    if (copy->list_differs[0] != '\0') {
+        jsonw_kv_cstr(json, "list_differs", copy->list_differs);
+    }
     jsonw_kv_array(json, "members");
     members_list(config, &copy->config, &members);
     for (uint32_t i = 0; i < members.count; i++) {

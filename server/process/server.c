@@ -121,26 +121,20 @@ static void log_verdict(const struct config *config, const struct store_report *
     }
 }
 
-/* Whether the server list is that of the replicated configuration. Quorums come from the latter, so
- * a server list that differs is refused. */
-static bool lists_agree(const struct config *config, const struct zab_config *known,
-                        char error[SERVER_ERROR_MAX])
+/* A replica without server.N is alone: it has no port for other replicas. */
+static bool is_reachable(const struct config *config, const struct zab_config *known,
+                         char error[SERVER_ERROR_MAX])
 {
-    bool same = known->count == config->peers.server_count;
-
-    for (uint32_t i = 0; same && i < known->count; i++) {
-        same = known->members[i].id == config->peers.servers[i].id &&
-               (known->members[i].voter || known->members[i].empty_seat) ==
-                   config->peers.servers[i].voter;
+    if (known->count <= 1 || config->peers.port != 0) {
+        return true;
     }
-    if (!same) {
-        (void)snprintf(
-            error, SERVER_ERROR_MAX,
-            "server.N: the list differs from the %u members of the cluster that this data "
-            "directory belongs to; restore the list or change dataDir",
-            known->count);
-    }
-    return same;
+    (void)snprintf(
+        error, SERVER_ERROR_MAX,
+        "server.%u: missing, but the ensemble that this data directory belongs to has %u members; "
+        "give the address of this replica for the others, server.%u=host:peerPort, or change "
+        "dataDir",
+        config->id, known->count, config->id);
+    return false;
 }
 
 static enum err recover_replica(struct server *server, struct store_report *report,
@@ -196,8 +190,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
         explain_disk(config, err, error);
         return err;
     }
-    if (server->options.zab.config.count > 0 &&
-        !lists_agree(config, &server->options.zab.config, error)) {
+    if (!is_reachable(config, &server->options.zab.config, error)) {
         return ERR_CONFIG;
     }
     log_info("storage", "recovered in {ms}%llu ms up to zxid {zxid}0x%llx",

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "server/audit/audit.h"
 #include "server/config/config.h"
+#include "server/process/addresses.h"
 #include "server/process/buckets.h"
 #include "server/process/gate.h"
 #include "server/process/guard.h"
@@ -158,12 +159,20 @@ struct core_listen {
     uint64_t pause_ms;          /* Pause before the next log line. */
 };
 
+/* How the server list of the file differs from the members. */
+struct core_list {
+    bool is_compared;            /* It was compared with the configuration of */
+    zxid_t version;              /* this version. */
+    char differs[LIST_TEXT_MAX]; /* "": it does not. */
+};
+
 /* The core's state, published under gate->mutex; readers copy the struct. */
 struct publication {
     struct replica_status replica;
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
     struct links links;
+    char list_differs[LIST_TEXT_MAX];             /* core_list.differs. */
     char not_listening[PEER_REFUSED_MAX];         /* Why peers cannot connect yet; "": they can. */
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX]; /* The last status report of each replica. */
     size_t heartbeat_count;
@@ -199,6 +208,7 @@ struct core {
     bool clock_wrong;         /* The clock was wrong at the last log line. */
     struct links links;
     uint32_t files_peers; /* The greatest number of peers so far (check_files). */
+    struct core_list list;
     struct core_listen listen;
     uint64_t retire_ms; /* No connection of a removed secret or CA is closed before this. */
     uint32_t retire_id; /* Peer whose connection is to be closed; 0: none. */
@@ -310,6 +320,13 @@ void core_step(struct server *server, struct zab_event *event); /* Steps at the 
 /* Opens the transport to the peers; does nothing for a single replica. Called between core_open and
  * core_start. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
+
+/* Core thread: fills the list of other replicas for the transport, and the addresses of this one.
+ * Notes why a peer is not dialed in the table of connections. Returns the number of entries. */
+uint32_t core_list_peers(struct server *server, struct tcp_peer peers[LINKS_MAX]);
+
+/* Core thread: after ZAB_FX_MEMBERS, makes the table of connections and the transport follow. */
+void core_follow_members(struct server *server);
 
 /* Core thread: tells the transport the feature level of the committed configuration. */
 void core_tell_level(struct core *core);

@@ -60,7 +60,13 @@ void sessions_role_ended(struct replica *replica)
 
 void sessions_peer_lost(struct replica *replica, uint32_t peer)
 {
-    expiry_lost(replica->sessions.expiry, peer);
+    const struct zab_config *pending = zab_pending(replica->zab);
+
+    /* Another replica that was connected has reported no sessions. */
+    if (zab_config_find(zab_config(replica->zab), peer) ||
+        (pending && zab_config_find(pending, peer))) {
+        expiry_lost(replica->sessions.expiry, peer);
+    }
 }
 
 /* ---- Reports. ---- */

@@ -114,6 +114,63 @@ TEST(a_stopped_replica_is_silent)
     ENSEMBLE_WAIT(&ensemble, has_state(still, other, "follower"));
 }
 
+/* Removes the line of a replica's configuration that begins with `start`. */
+static void drop_line(uint32_t at, const char *start)
+{
+    char text[ENSEMBLE_KEYS_MAX * 2];
+    FILE *file = fopen(ensemble.replicas[at].config, "r");
+
+    assert_non_null(file);
+    size_t len = fread(text, 1, sizeof text - 1, file);
+
+    (void)fclose(file);
+    text[len] = '\0';
+    char *line = strstr(text, start);
+
+    assert_non_null(line);
+    char *rest = line + strcspn(line, "\n") + 1;
+
+    memmove(line, rest, strlen(rest) + 1);
+    file = fopen(ensemble.replicas[at].config, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_list(uint32_t at, const char *text)
+{
+    assert_int_equal(ensemble_call(&ensemble, at, "GET", "/readyz?verbose", NULL), 200);
+    if (!strstr(web_text(&ensemble.reply), text)) {
+        fail_msg("%s lacks %s", web_text(&ensemble.reply), text);
+    }
+}
+
+/* The members are those of the log. A replica that the others dial needs none of their addresses.
+ */
+TEST(a_replica_with_another_list_serves)
+{
+    expect_list(0, "[+] server_list: the server list names the members");
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    drop_line(0, "server.3=");
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    expect_list(0, "[+] server_list: server.N: the list differs from the members of the ensemble: "
+                   "it lacks replica 3;");
+    ENSEMBLE_WAIT(&ensemble, has_state(0, 2, "follower") || has_state(0, 2, "leader"));
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/ensemble/v1", NULL), 200);
+    json_t *all = web_json(&ensemble.reply);
+
+    assert_non_null(json_object_get(all, "list_differs"));
+    assert_int_equal(json_array_size(json_object_get(all, "members")), COUNT);
+    json_decref(all);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/list?upsert=true", "x", 201);
+    ensemble_write_configs(&ensemble);
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    expect_list(0, "[+] server_list: the server list names the members");
+}
+
 TEST(a_killed_replica_keeps_its_last_status)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
