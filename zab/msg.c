@@ -91,6 +91,9 @@ static const struct msg_layout layouts[] = {
     [ZAB_RESIGN] = {"RESIGN", {HEAD}},
     [ZAB_EXCLUDE] = {"EXCLUDE", {HEAD, INT(exclude.zxid), INT(exclude.flags)}},
     [ZAB_CONFIG] = {"CONFIG", {BYTES(config.bytes, ZAB_CONFIG_BYTES_MAX)}},
+    [ZAB_JOIN] = {"JOIN",
+                  {INT(join.flags), INT(join.port), BYTES(join.host, ZAB_HOST_MAX),
+                   BYTES(join.client, ZAB_CLIENT_MAX), BYTES(join.zone, ZAB_ZONE_MAX)}},
 };
 static const struct wire_field range_fields[] = {
     WIRE_FIELD(WIRE_INT, struct epoch_range, epoch),

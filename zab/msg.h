@@ -43,6 +43,7 @@ enum zab_msg_type {
     ZAB_RESIGN = 23,        /* Leader to learners: elect another leader now. */
     ZAB_EXCLUDE = 24,       /* Leader to learner: do not take part; `flags` say why. */
     ZAB_CONFIG = 25,        /* A committed configuration, for replicas that lack it. */
+    ZAB_JOIN = 26,          /* Any to any: the sender knows no configuration that names it. */
 };
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH and PONG, unless another message is named. */
@@ -60,6 +61,9 @@ enum {
      * is counted. */
     ZAB_FLAG_SOUND = 1U << 10,
     ZAB_FLAG_AHEAD = 1U << 12, /* EXCLUDE: an unknown disk has promised a later epoch. */
+    /* JOIN: the sender may found a cluster. It has met none, and it has lately reached all
+     * addresses that it knows. */
+    ZAB_FLAG_FOUNDS = 1U << 13,
 };
 
 enum zab_state {
@@ -201,10 +205,19 @@ struct zab_msg_config {
     struct slice bytes; /* A committed configuration, encoded. */
 };
 
+/* The texts are those of struct zab_texts, unchecked. */
+struct zab_msg_join {
+    uint16_t port; /* Where other replicas reach the sender; 0: it does not know. */
+    struct slice host;
+    struct slice client;
+    struct slice zone;
+    uint32_t flags;
+};
+
 struct zab_msg {
     enum zab_msg_type type;
-    uint32_t dialogue; /* 0 in VOTE and CONFIG. */
-    uint32_t epoch;    /* Epoch of the dialogue; 0 in VOTE, CEPOCH and CONFIG. */
+    uint32_t dialogue; /* 0 in VOTE, CONFIG and JOIN. */
+    uint32_t epoch;    /* Epoch of the dialogue; 0 in VOTE, CEPOCH, CONFIG and JOIN. */
 
     union {
         struct zab_msg_vote vote;
@@ -226,6 +239,7 @@ struct zab_msg {
         struct zab_msg_forward forward;
         struct zab_msg_exclude exclude;
         struct zab_msg_config config;
+        struct zab_msg_join join;
     };
 };
 

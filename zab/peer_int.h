@@ -101,9 +101,38 @@ struct keep {
     uint64_t moved_ms; /* When the learner last made progress. */
 };
 
+/* What a replica says of itself in JOIN. */
+struct join_word {
+    bool is_said;
+    uint32_t flags;
+    uint64_t since_ms;    /* When it was first said on this connection. */
+    uint64_t heard_ms;    /* When it was last said. */
+    enum zab_fault fault; /* Why autoJoin has not added the replica. */
+    uint16_t port;
+    uint8_t host_len;
+    uint8_t client_len;
+    uint8_t zone_len;
+    uint8_t host[ZAB_HOST_MAX];
+    uint8_t client[ZAB_CLIENT_MAX];
+    uint8_t zone[ZAB_ZONE_MAX];
+};
+
+/* Whether this replica may found a cluster. */
+struct founding {
+    bool is_reached; /* All addresses of `join` are reached (REACHED). */
+};
+
+/* The configuration of a cluster in which this replica is not. */
+struct outside {
+    struct zab_config config;
+    struct blob *bytes; /* `config`, encoded; NULL: none has come. */
+};
+
 struct peer {
     uint32_t id;
     bool up;
+    bool is_outsider; /* It is connected, and no configuration here names it. */
+    struct join_word word;
     bool bootstrapping;
     uint8_t level;  /* Highest feature level that its release knows, by its last connection. */
     uint64_t up_ms; /* When its connection came up. */

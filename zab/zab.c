@@ -309,6 +309,9 @@ static void on_event(struct zab *zab, const struct zab_event *event)
     case ZAB_EV_PURGED:
         on_purged(zab, event->purged_base);
         break;
+    case ZAB_EV_REACHED:
+        zab->founding.is_reached = event->is_all_reached;
+        break;
     }
 }
 

@@ -60,6 +60,11 @@ struct zab_seed {
     bool voter;
 };
 
+enum {
+    ZAB_OUTSIDERS_MAX =
+        8 /* Connected replicas that are no members, of which a core takes notice. */
+};
+
 /* What recovery found on the disk; zab_new copies everything. */
 struct zab_init {
     uint32_t id;
@@ -84,6 +89,15 @@ struct zab_init {
     uint32_t range_count;
     const struct zab_seed *seeds; /* All members in the server list, this replica included. */
     uint32_t seed_count;
+    /* Replicas 1 to `bootstrap` found a new cluster, in which they vote; there is no server list.
+     * They do so once all of them are connected, are new, and have told each other in JOIN that
+     * they have met no cluster and that REACHED is true. 0: the server list names the founders. */
+    uint32_t bootstrap;
+    /* Where this replica is reached: JOIN says so to those that may add it. Without a host JOIN
+     * says its id only, and the operator says the address. */
+    struct zab_texts texts;
+    bool auto_join;         /* As leader, add replicas that send JOIN, as observers. */
+    uint32_t max_observers; /* But not beyond this number of observers. */
     uint64_t rng_seed;
     uint64_t now_ms;
     struct zab_limits limits;
@@ -92,8 +106,11 @@ struct zab_init {
 /* ---- Events. ---- */
 
 enum zab_event_type {
-    ZAB_EV_TICK,    /* The wake time has come, or the host has another reason to report the time. */
-    ZAB_EV_PEER_UP, /* A connection is authenticated. It replaces the peer's older connection. */
+    ZAB_EV_TICK, /* The wake time has come, or the host has another reason to report the time. */
+    /* A connection is authenticated. It replaces the peer's older connection. The peer may be any
+     * replica that has proven itself, a member or not: if there is no room for one that is no
+     * member, or later, when a member needs the room, DISCONNECT is the answer. */
+    ZAB_EV_PEER_UP,
     ZAB_EV_PEER_DOWN,
     ZAB_EV_RECV,
     ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
@@ -106,6 +123,7 @@ enum zab_event_type {
     ZAB_EV_RESIGN,      /* Hand leadership over and do not lead again, or cancel that request. */
     ZAB_EV_STORED_SNAP, /* A snapshot that this replica has taken is durable. */
     ZAB_EV_PURGED,      /* The log was purged, without a new snapshot. */
+    ZAB_EV_REACHED,     /* With `bootstrap`: whether all addresses of `join` are reached. */
 };
 
 struct zab_ev_peer_up {
@@ -177,6 +195,9 @@ struct zab_event {
         zxid_t purged_base; /* PURGED: the log's new base. */
         bool is_space_low;  /* SPACE. */
         bool is_to_resign;  /* RESIGN. */
+        /* REACHED: at each address of `join`, a replica (this one, too) has answered in the last
+         * 10 s. A new process begins with false; the host sends each change. */
+        bool is_all_reached;
     };
 };
 
@@ -197,8 +218,12 @@ enum zab_effect_type {
     ZAB_FX_REFUSED,      /* Learner: the leader refused a request. */
     ZAB_FX_PING_PAYLOAD, /* What a peer's host attached to its heartbeat. */
     ZAB_FX_MEMBERS, /* The peers have changed, or their addresses may have: connect to those that
-                       zab_peers names, at their addresses in zab_config_bytes and
-                       zab_pending_bytes, and to no others. */
+                       zab_peers names, at their addresses in zab_config_bytes, zab_pending_bytes
+                       and zab_outside_bytes. Outsiders are not among them: their connections last
+                       until they or DISCONNECT end them. */
+    ZAB_FX_SEARCH,  /* This replica has found no leader for some time, or has found one (`search`).
+                       While it searches, dial each replica whose address is known, whatever its id:
+                       the peers, all of the server list, all addresses of `join`. */
     ZAB_FX_REMOVED, /* A committed change has removed this very disk. */
     ZAB_FX_ROLE,    /* Role, leader, epoch or serving has changed: query the status. */
     ZAB_FX_HALT,    /* An invariant is violated: stop the process and report `notice`. */
@@ -368,6 +393,10 @@ struct zab_effect {
         struct {
             zxid_t zxid; /* Of the change. */
         } removed;
+
+        struct {
+            bool is_on;
+        } search;
         struct zab_notice notice; /* HALT, ALARM. */
     };
 };
@@ -467,6 +496,8 @@ struct zab_status {
     bool quarantined;
     bool bootstrapping;
     bool unknown_disk; /* This incarnation is not (yet) in the configuration. */
+    bool outside;      /* It knows the members of a cluster (zab_outside), and is none of them. */
+    bool searching;    /* As the last ZAB_FX_SEARCH says. */
     uint32_t epoch;    /* Current epoch: that of the last EPOCH record of the log. */
     uint32_t promised;
     uint32_t leader; /* 0: none. */
@@ -505,6 +536,26 @@ struct slice zab_config_bytes(const struct zab *zab);
 const struct zab_config *zab_pending(const struct zab *zab);
 struct slice zab_pending_bytes(const struct zab *zab);
 
+/* Returns the configuration that a cluster has told this replica, which has none itself: it says
+ * where to connect and whether this replica was added, and counts for no quorum. NULL if there is
+ * none. */
+const struct zab_config *zab_outside(const struct zab *zab);
+struct slice zab_outside_bytes(const struct zab *zab); /* The same, encoded. */
+
+/* A replica that is no member and has sent JOIN. */
+struct zab_waiting {
+    uint32_t id;
+    uint64_t incarnation;
+    uint8_t level;          /* Highest feature level that its release knows. */
+    struct zab_texts texts; /* As it says. Valid until the next call into the core. */
+    uint64_t since_ms;      /* When its first JOIN came on this connection, monotonic. */
+    enum zab_fault fault;   /* Leader with `auto_join`: why it was not added. */
+};
+
+/* Lists the replicas that wait to be added and are connected to this one: at most
+ * ZAB_OUTSIDERS_MAX, ascending by id. */
+size_t zab_waiting(const struct zab *zab, struct zab_waiting *out, size_t out_max);
+
 /* What is known of a peer, for /ensemble. */
 struct zab_peer_status {
     uint32_t id;
@@ -520,6 +571,7 @@ struct zab_peer_status {
     uint32_t flags;
 };
 
+/* Lists the peers, without outsiders. */
 size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_max);
 
 #endif

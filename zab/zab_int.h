@@ -295,6 +295,8 @@ struct zab {
     struct wanted wanted;
     bool leaving; /* A peer is no member any more. */
     struct own_place own;
+    struct outside outside;
+    struct founding founding;
     struct server_list servers;
     struct checkpoints digests;
 

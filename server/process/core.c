@@ -149,6 +149,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         core_follow_members(server);
         break;
     case ZAB_FX_REMOVED:
+    case ZAB_FX_SEARCH:
         break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:

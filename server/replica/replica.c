@@ -212,6 +212,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     case ZAB_FX_SNAP_FETCH:
     case ZAB_FX_MEMBERS:
     case ZAB_FX_REMOVED:
+    case ZAB_FX_SEARCH:
     case ZAB_FX_HALT:
     case ZAB_FX_ALARM:
         pass_on(out, &replica->inner.items[index]);

@@ -5,6 +5,7 @@
 #include "base/logrec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/zab_sample.h"
+#include "zab/config.h"
 #include "zab/msg.h"
 
 #include <stdio.h>
@@ -55,6 +56,11 @@ static void check_msg(const struct zab_msg *msg, struct slice payload)
 
     if (msg->type == ZAB_ACKEPOCH) {
         check_ranges(&msg->ackepoch);
+    }
+    if (msg->type == ZAB_JOIN) {
+        ASSERT(lies_in(msg->join.host, payload) && msg->join.host.len <= ZAB_HOST_MAX);
+        ASSERT(lies_in(msg->join.client, payload) && msg->join.client.len <= ZAB_CLIENT_MAX);
+        ASSERT(lies_in(msg->join.zone, payload) && msg->join.zone.len <= ZAB_ZONE_MAX);
     }
     ASSERT(lies_in(slice_of(msg), payload));
     ASSERT(rec || msg->type != ZAB_ENTRY);
@@ -115,7 +121,7 @@ static void fuzz_seeds(struct fuzz_sink *sink)
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 77, slice_str("a transaction"));
     char name[32];
 
-    for (int type = ZAB_VOTE; type <= ZAB_CONFIG; type++) {
+    for (int type = ZAB_VOTE; type <= ZAB_JOIN; type++) {
         struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
 
         (void)snprintf(name, sizeof(name), "type-%02d", type);

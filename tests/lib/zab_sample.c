@@ -101,6 +101,13 @@ static void set_other(struct zab_msg *msg, struct logrec *rec)
     case ZAB_CONFIG:
         msg->config.bytes = slice_str("payload");
         break;
+    case ZAB_JOIN:
+        msg->join = (struct zab_msg_join){.port = 10998,
+                                          .host = slice_str("zk4"),
+                                          .client = slice_str("zk4:9998"),
+                                          .zone = slice_str("a"),
+                                          .flags = ZAB_FLAG_FOUNDS};
+        break;
     default:
         break;
     }
@@ -110,7 +117,7 @@ struct zab_msg zab_sample(enum zab_msg_type type, struct epoch_range *ranges, st
 {
     struct zab_msg msg = {.type = type};
 
-    if (type != ZAB_VOTE && type != ZAB_CONFIG) {
+    if (type != ZAB_VOTE && type != ZAB_CONFIG && type != ZAB_JOIN) {
         msg.dialogue = 0x01020304;
     }
     if (msg.dialogue != 0 && type != ZAB_CEPOCH) {

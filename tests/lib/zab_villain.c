@@ -212,6 +212,12 @@ static void fill_of_both(struct villain *villain, struct zab_msg *msg)
     case ZAB_CONFIG:
         msg->config.bytes = some_bytes(villain);
         break;
+    case ZAB_JOIN:
+        msg->join = (struct zab_msg_join){.port = (uint16_t)pick(villain, 3),
+                                          .host = some_bytes(villain),
+                                          .client = some_bytes(villain),
+                                          .flags = some_flags(villain)};
+        break;
     default:
         break;
     }
@@ -222,7 +228,7 @@ static void say_something(struct villain *villain)
     uint32_t peer = 2 + (uint32_t)pick(villain, 2);
     struct epoch_range ranges[3];
     struct zab_msg msg = {
-        .type = (enum zab_msg_type)(1 + pick(villain, ZAB_CONFIG)),
+        .type = (enum zab_msg_type)(1 + pick(villain, ZAB_JOIN)),
         .dialogue = dialogue_with(villain, peer),
         .epoch = some_epoch(villain),
     };

@@ -104,6 +104,8 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
         zab_notice_text(&effect->notice, text);
         SIM_TRACE(sim, "alarm %u: %s", node->id, text);
         break;
+    case ZAB_FX_SEARCH:
+        break; /* Every node reaches every other one. */
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
     case ZAB_FX_FORWARDED:
@@ -120,11 +122,10 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
 
 static bool dies_here(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
-    if (sim->hook && sim->hook(sim, node, effect)) {
-        sim->hook_hits++;
-        return true;
-    }
-    return node->crash_fx > 0 && --node->crash_fx == 0;
+    bool hit = sim->hook && sim->hook(sim, node, effect);
+
+    sim->hook_hits += hit ? 1 : 0;
+    return hit || (node->crash_fx > 0 && --node->crash_fx == 0);
 }
 
 static void die_here(struct sim *sim, struct sim_node *node)
@@ -158,11 +159,7 @@ static bool halts_here(struct sim *sim, struct sim_node *node, const struct zab_
 /* In a scenario that expects it the process stays down. */
 static void halt(struct sim *sim, struct sim_node *node)
 {
-    if (sim->may_halt) {
-        sim_node_crash(sim, node, SIM_KILL);
-    } else {
-        sim_node_die(sim, node, SIM_KILL);
-    }
+    (sim->may_halt ? sim_node_crash : sim_node_die)(sim, node, SIM_KILL);
 }
 
 static void finish_step(struct sim *sim, struct sim_node *node)

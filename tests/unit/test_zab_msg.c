@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 enum {
-    TYPE_LAST = ZAB_CONFIG,
+    TYPE_LAST = ZAB_JOIN,
     RANDOM_ROUNDS = 20000,
     PAYLOAD_MAX = 1 << 16
 };

@@ -135,6 +135,9 @@ void text_effect(struct buf *out, const struct zab_effect *effect, const struct 
         (void)buf_append_str(out, "removed");
         text_named_zxid(out, "by", effect->removed.zxid);
         break;
+    case ZAB_FX_SEARCH:
+        (void)buf_append_str(out, effect->search.is_on ? "search" : "search ends");
+        break;
     case ZAB_FX_ROLE:
         break; /* Part of text_status. */
     case ZAB_FX_HALT:
@@ -189,6 +192,7 @@ void text_status(struct buf *out, const struct zab_status *was, const struct zab
     text_switch(out, "quarantined", was->quarantined, is->quarantined);
     text_switch(out, "bootstrapping", was->bootstrapping, is->bootstrapping);
     text_switch(out, "unknown_disk", was->unknown_disk, is->unknown_disk);
+    text_switch(out, "outside", was->outside, is->outside);
     text_switch(out, "quorum_low", was->quorum_low, is->quorum_low);
     text_moved(out, "low_voters", was->low_voters, is->low_voters);
     text_moved(out, "refills", was->refills, is->refills);

@@ -134,7 +134,7 @@ static void address(struct play *play, uint32_t peer, const struct words *words,
                     struct zab_msg *msg)
 {
     struct drive *drive = &play->drive;
-    bool in_dialogue = msg->type != ZAB_VOTE && msg->type != ZAB_CONFIG;
+    bool in_dialogue = msg->type != ZAB_VOTE && msg->type != ZAB_CONFIG && msg->type != ZAB_JOIN;
 
     if (msg->type == ZAB_CEPOCH) {
         msg->dialogue = ++drive->dialogues[peer];

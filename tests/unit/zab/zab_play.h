@@ -9,14 +9,14 @@
 
 struct play {
     struct drive drive;
-    bool is_open;                   /* A "replica" line has started one. */
-    struct zab_config config;       /* Of all members; changes start from it. */
-    struct drive_log before;        /* The disk of the previous replica. */
-    struct zab_status shown;        /* As of the last report. */
-    uint32_t dialogue;              /* Of its last CEPOCH. */
-    bool is_hidden[ZAB_CONFIG + 1]; /* Messages that are not reported. */
-    char error[128];                /* Why the last line failed. */
-    struct buf said;                /* The output of "show". */
+    bool is_open;                 /* A "replica" line has started one. */
+    struct zab_config config;     /* Of all members; changes start from it. */
+    struct drive_log before;      /* The disk of the previous replica. */
+    struct zab_status shown;      /* As of the last report. */
+    uint32_t dialogue;            /* Of its last CEPOCH. */
+    bool is_hidden[ZAB_JOIN + 1]; /* Messages that are not reported. */
+    char error[128];              /* Why the last line failed. */
+    struct buf said;              /* The output of "show". */
 };
 
 void play_init(struct play *play);

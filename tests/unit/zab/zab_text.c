@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 enum kind {
+    NUMBER_16,
     NUMBER_32,
     NUMBER_64,
     ZXID,
@@ -15,6 +16,7 @@ enum kind {
     RECORD,
     CONFIG,
     BYTES,
+    TEXT,  /* Bytes that are shown, and read from the line. */
     LENGTH /* Of bytes with arbitrary content. */
 };
 
@@ -94,6 +96,11 @@ static const struct field fields[] = {
     FIELD(ZAB_EXCLUDE, exclude, zxid, ZXID),
     FIELD(ZAB_EXCLUDE, exclude, flags, FLAGS),
     {ZAB_CONFIG, "config", offsetof(struct zab_msg, config.bytes), CONFIG},
+    FIELD(ZAB_JOIN, join, host, TEXT),
+    FIELD(ZAB_JOIN, join, port, NUMBER_16),
+    FIELD(ZAB_JOIN, join, client, TEXT),
+    FIELD(ZAB_JOIN, join, zone, TEXT),
+    FIELD(ZAB_JOIN, join, flags, FLAGS),
 };
 
 static const struct {
@@ -111,6 +118,7 @@ static const struct {
     {ZAB_FLAG_NO_MAJORITY, "no_majority"},
     {ZAB_FLAG_SOUND, "sound"},
     {ZAB_FLAG_AHEAD, "ahead"},
+    {ZAB_FLAG_FOUNDS, "founds"},
 };
 
 /* ---- Messages. ---- */
@@ -127,10 +135,16 @@ static bool read_field(const struct field *field, const char *text, struct zab_m
     if (field->kind == ZXID) {
         return text_to_zxid(text, place_of(msg, field));
     }
+    if (field->kind == TEXT) {
+        *(struct slice *)place_of(msg, field) = slice_str(text);
+        return true;
+    }
     if (!text_to_number(text, &number)) {
         return false;
     }
-    if (field->kind == STATE) {
+    if (field->kind == NUMBER_16) {
+        *(uint16_t *)place_of(msg, field) = (uint16_t)number;
+    } else if (field->kind == STATE) {
         *(uint8_t *)place_of(msg, field) = (uint8_t)number;
     } else if (field->kind == NUMBER_32) {
         *(uint32_t *)place_of(msg, field) = (uint32_t)number;
@@ -325,6 +339,9 @@ static void text_field(struct buf *out, const struct field *field, const struct 
     const void *place = (const uint8_t *)msg + field->offset;
 
     switch (field->kind) {
+    case NUMBER_16:
+        text_number(out, field->name, *(const uint16_t *)place);
+        break;
     case NUMBER_32:
         text_number(out, field->name, *(const uint32_t *)place);
         break;
@@ -351,6 +368,7 @@ static void text_field(struct buf *out, const struct field *field, const struct 
         break;
     case CONFIG:
     case BYTES:
+    case TEXT:
     case LENGTH:
         text_slice(out, field, *(const struct slice *)place, own);
         break;

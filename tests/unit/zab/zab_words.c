@@ -87,7 +87,7 @@ bool text_to_state(const char *text, enum zab_state *ret)
 
 bool text_to_msg_type(const char *text, enum zab_msg_type *ret)
 {
-    for (enum zab_msg_type type = ZAB_VOTE; type <= ZAB_CONFIG; type++) {
+    for (enum zab_msg_type type = ZAB_VOTE; type <= ZAB_JOIN; type++) {
         if (strcmp(text, zab_msg_name(type)) == 0) {
             *ret = type;
             return true;
