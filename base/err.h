@@ -61,6 +61,7 @@
     X(CORRUPT, 500, -3, "DataInconsistency", "stored data is damaged")                           \
     X(FOREIGN, 500, -3, "DataInconsistency", "stored data belongs to another replica")           \
     X(NEWER, 500, -3, "DataInconsistency", "stored data is of a later release")                  \
+    X(REMOVED, 500, -3, "DataInconsistency", "the ensemble has removed this replica")            \
     X(MISSING, 404, -101, "NoNode", "does not exist")                                            \
     X(EXISTS, 409, -110, "NodeExists", "already exists")                                         \
     X(BUSY, 503, -4, "NotReady", "resource is busy")                                             \

@@ -158,15 +158,18 @@ static int run_server(struct config *config)
         (void)fprintf(stderr, "zabra: %s\n", fault.text);
         return CMD_USAGE;
     }
-    if (server_start(config, &server, error)) {
+    enum err err = server_start(config, &server, error);
+
+    if (err) {
         (void)fprintf(stderr, "zabra: %s\n", error);
-        return CMD_USAGE;
+        return err == ERR_REMOVED ? EXIT_REMOVED : CMD_USAGE;
     }
 
     int code = start_fronts(config, server_gate(server), &fronts);
 
     if (code == CMD_OK) {
         run_until_signal(config, &notes, server, &fronts);
+        code = server_is_removed(server) ? EXIT_REMOVED : CMD_OK;
     }
     ws_stop(fronts.ws);
     http_stop(fronts.http);

@@ -191,6 +191,9 @@ static const char *advice_of(const struct child *child)
         return "free space on the disk, or choose another one with --data DIR";
     case EXIT_LACK:
         return "the replica ran out of memory, threads or open files: the log says which";
+    case EXIT_REMOVED:
+        return "the replica is no member any more: remove its directory, and add it again if it "
+               "is to come back";
     default:
         return "see the end of the log";
     }

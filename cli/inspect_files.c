@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/os_rng.h"
 #include "storage/names.h"
+#include "storage/note_file.h"
 #include "storage/slots.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ enum {
 struct visit {
     struct inspect_files *files;
     const struct store_report *report;
+    const struct vfs *vfs;
     struct inspect_slot slots[SLOTS_COUNT];
     uint64_t first; /* Number of the log's first segment; 0: the manifest cannot be read. */
 };
@@ -268,6 +270,20 @@ static void on_snapshot(void *arg, const struct inspect_snapshot *snapshot)
     }
 }
 
+static void judge_note(const struct visit *visit, struct inspect_file *file, const char *name,
+                       const char *content)
+{
+    struct buf value;
+
+    buf_init(&value, NOTE_FILE_MAX);
+    if (note_file_read(visit->vfs, name, &value) == ERR_OK) {
+        JUDGE(file, true, "sound", "%s", content);
+    } else {
+        JUDGE(file, false, "damaged", "it fails verification; a start ignores it");
+    }
+    buf_release(&value);
+}
+
 static void on_other(void *arg, const char *name)
 {
     struct visit *visit = arg;
@@ -278,6 +294,10 @@ static void on_other(void *arg, const char *name)
         JUDGE(file, true, "sound", "zeros, preallocated for the next segment");
     } else if (kind == NAME_KIND_TEMP) {
         JUDGE(file, true, "left over", "unfinished; the next start removes it");
+    } else if (strcmp(name, NOTE_MEMBERS) == 0) {
+        judge_note(visit, file, name, "the members that this replica has known last");
+    } else if (strcmp(name, NOTE_REMOVED) == 0) {
+        judge_note(visit, file, name, "the mark that a change has removed this replica");
     } else {
         JUDGE(file, true, "unknown", "not a file of zabra");
     }
@@ -286,7 +306,7 @@ static void on_other(void *arg, const char *name)
 enum err inspect_files_load(const struct store_options *options, const struct store_report *report,
                             struct inspect_files *ret_files)
 {
-    struct visit visit = {.files = ret_files, .report = report};
+    struct visit visit = {.files = ret_files, .report = report, .vfs = &options->vfs};
     const struct inspect_visitor visitor = {.arg = &visit,
                                             .manifest = on_manifest,
                                             .slot = on_slot,

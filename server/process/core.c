@@ -149,6 +149,8 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         core_follow_members(server);
         break;
     case ZAB_FX_REMOVED:
+        core_take_removal(server, effect->removed.zxid);
+        break;
     case ZAB_FX_SEARCH:
         break;
     case ZAB_FX_DELIVER:
@@ -284,7 +286,9 @@ static void take_worker_dones(struct server *server, bool stopped)
 
         /* Only a failed snapshot is handled here. Any other error is part of the event, and the
          * protocol decides whether it matters. */
-        if (!stopped && failed) {
+        if (job->note) {
+            core_note_written(&server->core, job);
+        } else if (!stopped && failed) {
             replica_snapshot_failed(server->core.replica);
         } else if (!stopped) {
             core_step(server, &job->event);
@@ -401,6 +405,7 @@ static void publish(struct server *server)
     core_refresh_links(server);
     core_look_at_seals(server);
     core_log_refusals(server);
+    core_keep_members(server);
     replica_status(server->core.replica, &status);
     log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);
@@ -481,6 +486,7 @@ static void turn(struct server *server)
     check_space(server);
     check_aside(server);
     drain(server);
+    core_end_removed(server);
     end_turn(server);
 }
 
@@ -535,6 +541,7 @@ void core_stop(struct server *server)
     peer_keys_close(server);
     tcp_close(core->tcp);
     replica_free(core->replica);
+    blob_unref(core->hint);
     zab_effects_release(&core->effects.zab);
     if (core->batch) {
         persist_batch_release(core->batch);

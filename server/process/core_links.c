@@ -78,14 +78,32 @@ void core_refresh_links(struct server *server)
     check_list(server);
 }
 
+/* Returns what is known of addresses. The hint may be newer than the committed configuration: then
+ * this replica has lost its log. */
+static struct addresses addresses_now(const struct server *server)
+{
+    const struct core *core = &server->core;
+    const struct zab *zab = replica_zab(core->replica);
+    struct addresses from = {.config = server->config,
+                             .committed = zab_config_bytes(zab),
+                             .pending = zab_pending_bytes(zab),
+                             .hint = blob_slice(core->hint)};
+    struct zab_config hint;
+
+    if (core->hint && zab_config_decode(from.hint, &hint) == ERR_OK &&
+        hint.version > zab_config(zab)->version) {
+        from.hint = from.committed;
+        from.committed = blob_slice(core->hint);
+    }
+    return from;
+}
+
 /* Lists the other replicas that the transport connects with: the peers of the protocol. */
 uint32_t core_list_peers(struct server *server, struct tcp_peer peers[LINKS_MAX])
 {
     struct core *core = &server->core;
     const struct zab *zab = replica_zab(core->replica);
-    const struct addresses from = {.config = server->config,
-                                   .committed = zab_config_bytes(zab),
-                                   .pending = zab_pending_bytes(zab)};
+    const struct addresses from = addresses_now(server);
     struct zab_peer_status known[ZAB_MEMBERS_MAX];
     size_t count = zab_peers(zab, known, ZAB_MEMBERS_MAX);
 

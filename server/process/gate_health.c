@@ -89,6 +89,19 @@ static void check_list(const struct publication *published, struct gate_check *c
                                                  : "the server list names the members");
 }
 
+static void check_member(struct gate *gate, bool votes, const char *why, struct gate_check *checks,
+                         size_t *count)
+{
+    uint64_t zxid = atomic_load(&gate->removed);
+    char text[GATE_CHECK_TEXT_MAX];
+
+    (void)snprintf(
+        text, sizeof text,
+        "the change of the members at zxid 0x%" PRIx64 " has removed this replica: it ends", zxid);
+    check_add(checks, count, "member", votes && zxid == 0,
+              zxid != 0 ? text : (votes ? "this disk is a member of the cluster" : why));
+}
+
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
     struct publication *published = gate_published(gate);
@@ -101,8 +114,7 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     size_t count = 0;
 
     gate_status(gate, &status);
-    check_add(checks, &count, "member", voting,
-              voting ? "this disk is a member of the cluster" : text);
+    check_member(gate, voting, text, checks, &count);
     explain_no_leader(published, no_leader, sizeof no_leader);
     check_add(checks, &count, "leader", status.leader != 0,
               status.leader != 0 ? "a leader is known" : no_leader);

@@ -1,4 +1,5 @@
 #include "base/os_rng.h"
+#include "server/process/notes.h"
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
 #include "zab/level.h"
@@ -137,11 +138,21 @@ static bool is_reachable(const struct config *config, const struct zab_config *k
     return false;
 }
 
-static enum err recover_replica(struct server *server, struct store_report *report,
-                                char error[SERVER_ERROR_MAX])
+/* Explains that a change of the members has removed this disk. */
+static enum err removed(const struct config *config, zxid_t zxid, char error[SERVER_ERROR_MAX])
+{
+    (void)snprintf(
+        error, SERVER_ERROR_MAX,
+        "dataDir: %s: the change of the members at zxid 0x%llx has removed replica %u from the "
+        "ensemble; if it is to come back, start it with an empty directory and add it again",
+        config->storage.data_dir, (unsigned long long)zxid, config->id);
+    return ERR_REMOVED;
+}
+
+static void fill_options(struct server *server)
 {
     const struct config *config = server->config;
-    uint64_t begin_ms = os_now_ms();
+    struct zab_init *init = &server->options.zab;
 
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
         server->seeds[i] = (struct zab_seed){.id = config->peers.servers[i].id,
@@ -154,15 +165,19 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     server->options.touched = server->touched;
     server->options.heard = server->heard;
     server->options.clock_ms = config->clients.slow_request_ms > 0 ? os_now_ms : NULL;
-    server->options.zab.id = config->id;
-    server->options.zab.incarnation = os_random_u64() | 1;
-    server->options.zab.level_max = ZAB_LEVEL_KNOWN;
-    server->options.zab.seeds = server->seeds;
-    server->options.zab.seed_count = config->peers.server_count;
-    server->options.zab.rng_seed = os_random_u64();
-    server->options.zab.now_ms = os_now_ms();
-    enum err err =
-        recover(server->store, report, server->view, &server->options, &server->core.identity);
+    init->id = config->id;
+    init->incarnation = os_random_u64() | 1;
+    init->level_max = ZAB_LEVEL_KNOWN;
+    init->seeds = server->seeds;
+    init->seed_count = config->peers.server_count;
+    init->rng_seed = os_random_u64();
+    init->now_ms = os_now_ms();
+}
+
+static void explain_recovery(const struct config *config, enum err err,
+                             const struct store_report *report, char error[SERVER_ERROR_MAX])
+{
+    const char *dir = config->storage.data_dir;
 
     if (err == ERR_FORMAT) {
         (void)snprintf(
@@ -170,29 +185,46 @@ static enum err recover_replica(struct server *server, struct store_report *repo
             "dataDir: %s was written by an earlier release in a format that this release does not "
             "read; export the tree with the earlier release (zabra export), start this release "
             "with an empty directory, and import the export",
-            config->storage.data_dir);
-        return err;
-    }
-    if (err == ERR_NEWER) {
-        (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s: %s", config->storage.data_dir,
-                       report->reason);
-        return err;
-    }
-    if (err == ERR_CORRUPT) {
+            dir);
+    } else if (err == ERR_NEWER) {
+        (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s: %s", dir, report->reason);
+    } else if (err == ERR_CORRUPT) {
         (void)snprintf(
             error, SERVER_ERROR_MAX,
             "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace the "
             "directory by an empty one, which they refill; else restore a backup",
-            config->storage.data_dir, report->reason[0] ? report->reason : err_text(err));
-        return err;
-    }
-    if (err != ERR_OK) {
+            dir, report->reason[0] ? report->reason : err_text(err));
+    } else {
         explain_disk(config, err, error);
+    }
+}
+
+static enum err recover_replica(struct server *server, struct store_report *report,
+                                char error[SERVER_ERROR_MAX])
+{
+    const struct config *config = server->config;
+    const struct zab_config *known = &server->options.zab.config;
+    struct core *core = &server->core;
+    uint64_t begin_ms = os_now_ms();
+    zxid_t zxid;
+
+    fill_options(server);
+    if (report->has_identity && notes_find_mark(&server->vfs, &report->identity, &zxid)) {
+        return removed(config, zxid, error);
+    }
+    enum err err = recover(server->store, report, server->view, &server->options, &core->identity);
+
+    if (err != ERR_OK) {
+        explain_recovery(config, err, report, error);
         return err;
     }
-    if (!is_reachable(config, &server->options.zab.config, error)) {
+    if (notes_shows_removal(known, &core->identity, &zxid)) {
+        return removed(config, zxid, error);
+    }
+    if (!is_reachable(config, known, error)) {
         return ERR_CONFIG;
     }
+    core->hint = notes_find_members(&server->vfs, core->identity.cluster, &core->notes.version);
     log_info("storage", "recovered in {ms}%llu ms up to zxid {zxid}0x%llx",
              (unsigned long long)(os_now_ms() - begin_ms),
              (unsigned long long)server->options.zab.committed);
@@ -346,7 +378,8 @@ enum err server_start(const struct config *config, struct server **ret_server,
         return err;
     }
     log_thread_start(&server->log, server->store, &server->core.dones);
-    worker_start(&server->worker, server->store, server->view, &server->core.worker_dones);
+    worker_start(&server->worker, server->store, &server->vfs, server->view,
+                 &server->core.worker_dones);
     start_audit(server);
     core_start(server);
     sampler_start(server);
@@ -418,6 +451,11 @@ void server_announce_end(struct server *server)
     if (wait_signal(&set, os_now_ms() + delay_ms)) {
         log_info("server", "another signal ends the delay");
     }
+}
+
+bool server_is_removed(const struct server *server)
+{
+    return atomic_load(&server->gate.removed) != 0;
 }
 
 void server_drain(struct server *server)

@@ -24,9 +24,11 @@ enum {
     EXIT_HALT = 3,   /* An invariant was violated. */
     EXIT_DISK = 4,   /* The disk failed; never retried in the same process. */
     EXIT_LACK = 5,   /* Too little memory, or too few descriptors or threads. */
+    EXIT_REMOVED = 6 /* A change of the members has removed this replica. */
 };
 
-/* Opens the directory, recovers, and starts the threads. On error `error` is one line with the key
+/* Opens the directory, recovers, and starts the threads. ERR_REMOVED: a change of the members has
+ * removed this replica. On error `error` is one line with the key
  * and the remedy. `config` must outlive the server. Calls server_block_signals. */
 enum err server_start(const struct config *config, struct server **ret_server,
                       char error[SERVER_ERROR_MAX]);
@@ -44,6 +46,10 @@ int server_wait(struct server *server);
 /* Handles SIGHUP: has read again what the operation `reload` reads again; see reload.h. The log has
  * the result. Main thread. */
 void server_reload(struct server *server);
+
+/* Whether a change of the members has removed this replica; then a SIGTERM of its own has ended
+ * server_wait, or does so soon. */
+bool server_is_removed(const struct server *server);
 
 /* Makes readiness fail from now on. Requests are still served until this function returns: after
  * drainDelay, or at another SIGTERM or SIGINT. Main thread. */

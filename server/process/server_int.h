@@ -91,7 +91,8 @@ struct worker_job {
     uint64_t history;  /* RESTORED: id of the history (Zk-History) that the new state gets. */
     struct snap_piece piece; /* SNAP_FETCHED: request and result. */
     struct buf bytes;        /* SNAP_FETCHED: bytes of the piece. */
-    enum err err;            /* SNAP_FETCHED, STORED_SNAP: result. */
+    enum err err;            /* SNAP_FETCHED, STORED_SNAP, note: result. */
+    const char *note; /* Constant: write `config` into this optional file; NULL: an event's job. */
 };
 
 struct worker {
@@ -99,6 +100,7 @@ struct worker {
     struct mailbox inbox;
     struct mailbox *outbox; /* The core's mailbox, for worker_job. */
     struct store *store;
+    const struct vfs *vfs; /* The data directory. */
     struct view *view;
     struct snap_send send; /* Snapshots on their way to learners. */
     uint64_t prepare_ms;   /* Time of the next attempt to preallocate a segment. */
@@ -110,8 +112,8 @@ struct worker {
     _Atomic bool lacks_files; /* The thread waits for a descriptor now. */
 };
 
-void worker_start(struct worker *worker, struct store *store, struct view *view,
-                  struct mailbox *outbox);
+void worker_start(struct worker *worker, struct store *store, const struct vfs *vfs,
+                  struct view *view, struct mailbox *outbox);
 void worker_post(struct worker *worker, struct worker_job *take_job);
 void worker_stop(struct worker *worker);
 void worker_job_free(struct worker_job *job);
@@ -166,6 +168,16 @@ struct core_list {
     char differs[LIST_TEXT_MAX]; /* "": it does not. */
 };
 
+/* The optional files of the data directory (notes.h). */
+struct core_notes {
+    zxid_t version;      /* Of the configuration that was written last. */
+    bool is_busy;        /* The worker writes one. */
+    uint64_t retry_ms;   /* No earlier write after one that has failed. */
+    uint64_t removed_ms; /* When this replica learned that it was removed. */
+    bool is_marked;      /* The worker has written that mark, or failed. */
+    bool is_ending;      /* The main thread has got its signal. */
+};
+
 /* The core's state, published under gate->mutex; readers copy the struct. */
 struct publication {
     struct replica_status replica;
@@ -209,6 +221,8 @@ struct core {
     struct links links;
     uint32_t files_peers; /* The greatest number of peers so far (check_files). */
     struct core_list list;
+    struct core_notes notes;
+    struct blob *hint; /* The configuration of the file `members`; NULL: none. */
     struct core_listen listen;
     uint64_t retire_ms; /* No connection of a removed secret or CA is closed before this. */
     uint32_t retire_id; /* Peer whose connection is to be closed; 0: none. */
@@ -232,6 +246,7 @@ struct gate {
     struct gate_front_hooks fronts[GATE_FRONTS];
     _Atomic uint32_t role;         /* enum replica_role. */
     _Atomic bool ending;           /* SIGTERM has come: not ready any more. */
+    _Atomic uint64_t removed;      /* zxid of the change that has removed this replica; 0: none. */
     const char *_Atomic aside;     /* Why this replica takes no writes; NULL: it takes them. */
     const char *_Atomic log_waits; /* The same, if its log waits; else NULL. */
     _Atomic bool readable;         /* The tree may be read: it is whole, though perhaps stale. */
@@ -327,6 +342,14 @@ uint32_t core_list_peers(struct server *server, struct tcp_peer peers[LINKS_MAX]
 
 /* Core thread: after ZAB_FX_MEMBERS, makes the table of connections and the transport follow. */
 void core_follow_members(struct server *server);
+
+/* core_notes.c, core thread. core_keep_members, called now and then, lets the worker write the
+ * newest committed configuration. core_take_removal handles ZAB_FX_REMOVED; core_end_removed,
+ * called in each turn, then ends the process. core_note_written takes the worker's answer. */
+void core_keep_members(struct server *server);
+void core_take_removal(struct server *server, zxid_t zxid);
+void core_end_removed(struct server *server);
+void core_note_written(struct core *core, const struct worker_job *job);
 
 /* Core thread: tells the transport the feature level of the committed configuration. */
 void core_tell_level(struct core *core);

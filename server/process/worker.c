@@ -5,6 +5,7 @@
  */
 #include "server/process/recover.h"
 #include "server/process/server_int.h"
+#include "storage/note_file.h"
 
 #include <poll.h>
 
@@ -283,6 +284,15 @@ static void check_and_send(struct worker *worker, struct worker_job *job, struct
     send_piece(worker, job);
 }
 
+static void write_note(struct worker *worker, struct worker_job *job)
+{
+    do {
+        job->err = note_file_write(worker->vfs, job->note, buf_slice(&job->config));
+    } while (is_again(worker, job->err));
+    log_thread_end_if(job->err == ERR_IO, job->err);
+    answer(worker, job);
+}
+
 /* Ends the jobs about the old state, because another state is loaded. */
 static void refuse(struct worker *worker, struct list *later)
 {
@@ -303,7 +313,9 @@ static void run_jobs(struct worker *worker, struct list *later)
 
     (void)mailbox_drain(&worker->inbox, &jobs);
     list_take_each (struct worker_job, job, node, &jobs) {
-        if (job->event.type == ZAB_EV_FETCHED) {
+        if (job->note) {
+            write_note(worker, job);
+        } else if (job->event.type == ZAB_EV_FETCHED) {
             fetch(worker, job);
         } else if (job->event.type == ZAB_EV_SNAP_FETCHED) {
             snap_fetch(worker, job, later);
@@ -343,10 +355,11 @@ static void body(void *arg)
     }
 }
 
-void worker_start(struct worker *worker, struct store *store, struct view *view,
-                  struct mailbox *outbox)
+void worker_start(struct worker *worker, struct store *store, const struct vfs *vfs,
+                  struct view *view, struct mailbox *outbox)
 {
     worker->store = store;
+    worker->vfs = vfs;
     snap_send_init(&worker->send, store);
     worker->view = view;
     worker->outbox = outbox;

@@ -4,7 +4,9 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "server/process/notes.h"
 #include "server/process/persist.h"
+#include "server/process/server.h"
 #include "storage/store.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
@@ -106,8 +108,8 @@ static uint64_t directory_sum(void)
     return sum;
 }
 
-/* Starts replica 1 and expects one line with both parts. */
-static void expect_refused(const char *part, const char *other)
+/* Starts replica 1 and expects this exit code and one line with both parts. */
+static void expect_end(int want, const char *part, const char *other)
 {
     (void)unlink(ensemble.replicas[0].log);
     ensemble_start(&ensemble, 0);
@@ -115,7 +117,7 @@ static void expect_refused(const char *part, const char *other)
     int code = ensemble_wait_end(&ensemble, 0);
 
     read_log(0);
-    if (code != 2) {
+    if (code != want) {
         fail_msg("exit code %d: %s", code, output);
     }
     if (!strstr(output, part) || !strstr(output, other)) {
@@ -127,6 +129,11 @@ static void expect_refused(const char *part, const char *other)
     assert_non_null(line);
     assert_int_equal(strcspn(line, "\n") + 1, strlen(line));
     assert_null(strstr(output, " ERROR "));
+}
+
+static void expect_refused(const char *part, const char *other)
+{
+    expect_end(EXIT_CONFIG, part, other);
 }
 
 /* The same with a configuration of the usual keys plus these lines. */
@@ -383,6 +390,70 @@ TEST(directory_of_a_later_release)
                    ensemble.replicas[0].data, ZAB_LEVEL_KNOWN + 1, ZAB_LEVEL_KNOWN,
                    ZAB_LEVEL_KNOWN + 1);
     expect_refused("dataDir", line);
+    assert_true(directory_sum() == before);
+    ensemble_empty(&ensemble, 0);
+}
+
+/* A configuration without this replica. */
+static void make_removed(struct store_identity *identity)
+{
+    struct zab_config config;
+
+    assert_int_equal(
+        zab_config_decode(slice_make(identity->genesis, identity->genesis_len), &config), ERR_OK);
+    config.members[0].id++;
+    config.version = 0x100000007;
+    persist_genesis(identity, &config);
+}
+
+static struct store_identity seen;
+
+static void see(struct store_identity *identity)
+{
+    seen = *identity;
+}
+
+static void start_and_stop(void)
+{
+    start_single("id=1\n");
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_ready(&ensemble, 0);
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    change_release(ensemble.replicas[0].data, see);
+}
+
+static void put_mark(zxid_t zxid)
+{
+    struct vfs vfs;
+    struct buf mark;
+
+    buf_init(&mark, NOTE_FILE_MAX);
+    notes_encode_mark(&seen, zxid, &mark);
+    assert_int_equal(vfs_posix_open(ensemble.replicas[0].data, &vfs), ERR_OK);
+    assert_int_equal(note_file_write(&vfs, NOTE_REMOVED, buf_slice(&mark)), ERR_OK);
+    vfs_posix_close(&vfs);
+    buf_release(&mark);
+}
+
+/* Its own log shows it, or a mark does, if the others have told it. */
+TEST(a_removed_replica_stays_out)
+{
+    uint64_t before = 0;
+
+    start_and_stop();
+    put_mark(0x100000009);
+    before = directory_sum();
+    expect_end(EXIT_REMOVED, "dataDir",
+               "the change of the members at zxid 0x100000009 has removed replica 1 from the "
+               "ensemble; if it is to come back, start it with an empty directory");
+    assert_true(directory_sum() == before);
+    seen.incarnation++; /* The mark of another disk. */
+    put_mark(0x100000009);
+    start_and_stop();
+    change_release(ensemble.replicas[0].data, make_removed);
+    before = directory_sum();
+    expect_end(EXIT_REMOVED, "dataDir",
+               "the change of the members at zxid 0x100000007 has removed replica 1");
     assert_true(directory_sum() == before);
     ensemble_empty(&ensemble, 0);
 }
