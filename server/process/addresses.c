@@ -37,6 +37,12 @@ static void take_first(const struct addresses *from, uint32_t id, struct tcp_pee
     }
 }
 
+static void drop_next(struct tcp_peer *peer)
+{
+    peer->next_host[0] = '\0';
+    peer->next_port = 0;
+}
+
 static void take_next(const struct addresses *from, uint32_t id, struct tcp_peer *peer)
 {
     struct zab_texts texts;
@@ -44,8 +50,7 @@ static void take_next(const struct addresses *from, uint32_t id, struct tcp_peer
                take_host(peer->next_host, &peer->next_port, &texts);
 
     if (has && peer->next_port == peer->port && strcasecmp(peer->next_host, peer->host) == 0) {
-        peer->next_host[0] = '\0';
-        peer->next_port = 0;
+        drop_next(peer);
     }
 }
 
@@ -62,14 +67,14 @@ bool addresses_find(const struct addresses *from, uint32_t id, struct tcp_peer *
     }
     take_first(from, id, ret_peer);
     take_next(from, id, ret_peer);
-    if (ret_peer->host[0] != '\0' && !config_may_dial(from->config, ret_peer->host)) {
-        ret_peer->host[0] = '\0';
-        ret_peer->port = 0;
+    if (ret_peer->next_host[0] != '\0' && !config_may_dial(from->config, ret_peer->next_host)) {
+        drop_next(ret_peer);
         may_dial = false;
     }
-    if (ret_peer->next_host[0] != '\0' && !config_may_dial(from->config, ret_peer->next_host)) {
-        ret_peer->next_host[0] = '\0';
-        ret_peer->next_port = 0;
+    if (ret_peer->host[0] != '\0' && !config_may_dial(from->config, ret_peer->host)) {
+        (void)snprintf(ret_peer->host, sizeof ret_peer->host, "%s", ret_peer->next_host);
+        ret_peer->port = ret_peer->next_port;
+        drop_next(ret_peer); /* Without a first address there is no next one. */
         may_dial = false;
     }
     return may_dial;

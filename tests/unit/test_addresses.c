@@ -127,9 +127,21 @@ TEST(beyond_loopback_only_what_is_proven_is_dialed, fixture, setup, teardown)
     put(&fixture->committed, "10.0.0.2", 2);
     put(&fixture->pending, "127.0.0.3", 3);
     assert_false(find(fixture, 2, &peer));
+    /* The transport takes no next address without a first one. */
+    assert_string_equal(peer.host, "127.0.0.3");
+    assert_int_equal(peer.port, 3);
+    assert_string_equal(peer.next_host, "");
+    assert_int_equal(peer.next_port, 0);
+    put(&fixture->committed, "127.0.0.2", 2);
+    put(&fixture->pending, "10.0.0.3", 3);
+    assert_false(find(fixture, 2, &peer));
+    assert_string_equal(peer.host, "127.0.0.2");
+    assert_string_equal(peer.next_host, "");
+    put(&fixture->committed, "10.0.0.2", 2);
+    assert_false(find(fixture, 2, &peer));
     assert_string_equal(peer.host, "");
     assert_int_equal(peer.port, 0);
-    assert_string_equal(peer.next_host, "127.0.0.3");
+    put(&fixture->pending, "127.0.0.3", 3);
     peers->secrets.count = 1;
     assert_false(find(fixture, 2, &peer));
     peers->tls = KEYS_REQUIRED;
