@@ -94,7 +94,8 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
          * could wait for each other: each may lack the configuration that makes the other one a
          * voter. */
         if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
-            memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
+            memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0 &&
+            config.history == zab->config.committed.history) {
             (void)config_adopt(zab, msg->bytes);
         }
         return;
