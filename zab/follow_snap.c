@@ -148,9 +148,10 @@ static void stage_config(struct zab *zab, const struct logrec *rec)
     struct following *follow = &zab->follow;
     struct zab_config config;
 
+    config_verify(zab, rec);
     if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK ||
-        !config_is_known(zab, &config)) {
-        return;
+        config.level > zab->level_max) {
+        return; /* The process stops. */
     }
     if (follow->has_staged_config) {
         /* A leader proposes a configuration only after the previous one is committed, so the one

@@ -292,6 +292,39 @@ TEST(of_two_changes_in_an_installed_log_the_newest_binds)
     drive_release(&drive);
 }
 
+static void expect_halt_at(struct drive *drive)
+{
+    zxid_t zxid = drive_log_last(&drive->theirs) + 1;
+
+    drive_clear(drive);
+    drive_entry(
+        drive,
+        drive_log_add_type(&drive->theirs, LOGREC_CONFIG, zxid, slice_str("no configuration")), 0);
+    const struct zab_effect *halt = drive_effect(drive, ZAB_FX_HALT);
+
+    assert_non_null(halt);
+    assert_int_equal(halt->notice.type, ZAB_NOTICE_MALFORMED_CONFIG);
+    assert_int_equal(halt->notice.zxid, zxid);
+    assert_ptr_equal(halt, &drive->seen[0]); /* Before the record is written. */
+}
+
+/* Without it this replica would not know which disks count. */
+TEST(a_malformed_configuration_stops_the_replica)
+{
+    struct drive drive;
+
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    expect_halt_at(&drive);
+    drive_release(&drive);
+
+    acked(&drive, false);
+    whole_snapshot(&drive);
+    expect_halt_at(&drive);
+    drive_release(&drive);
+}
+
 /* All of a snapshot whose transfer can be resumed. */
 static void named_chunk(struct drive *drive)
 {
