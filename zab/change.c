@@ -26,7 +26,7 @@ static enum err encode(const struct zab *zab, struct change_draft *draft, struct
 
 static void append(struct zab *zab, struct slice bytes)
 {
-    ASSERT(!zab->config.has_pending);
+    ASSERT(!zab->config.has_pending || MUTANT(74));
     broadcast_append(zab, LOGREC_CONFIG, bytes);
     ASSERT(zab->config.has_pending && zab->config.pending.version == zab->trail.last);
 }
@@ -64,13 +64,9 @@ static void propose_admission(struct zab *zab, const struct peer *peer)
     struct change_draft draft = {.config = zab->config.committed};
 
     PROBE("zab.admitted");
-    for_each_member (member, &draft.config) {
-        if (member->id == peer->id) {
-            member->voter = true;
-            member->empty_seat = false;
-            member->incarnation = peer->incarnation;
-            member->admitted_age_ms = zab->age_ms ? zab->age_ms : 1;
-        }
+    config_seat(&draft.config, peer->id, peer->incarnation, zab->age_ms);
+    if (MUTANT(80)) {
+        draft.config.removed_count = 0;
     }
     propose(zab, &draft);
     fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_ADMISSION, .peer = peer->id});
@@ -83,6 +79,25 @@ static bool admit(struct zab *zab)
             propose_admission(zab, peer);
             return true;
         }
+    }
+    return false;
+}
+
+/* Promotes a member that was added to become a voter, once it is in step. */
+static bool promote_joining(struct zab *zab)
+{
+    for_each_member (member, &zab->config.committed) {
+        struct change_draft draft = {.config = zab->config.committed};
+        const struct peer *peer = peer_find(zab, member->id);
+
+        if (!member->joining || !peer || step_kept_ms(zab, peer) < zab->limits.promote_ms) {
+            continue;
+        }
+        PROBE("zab.promoted_joining");
+        config_seat(&draft.config, peer->id, peer->incarnation, zab->age_ms);
+        propose(zab, &draft);
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_PROMOTION, .peer = peer->id});
+        return true;
     }
     return false;
 }
@@ -161,7 +176,7 @@ void change_tick(struct zab *zab)
         return;
     }
     zab->change_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    if (is_ready(zab) && !write_record(zab) && !admit(zab)) {
+    if (is_ready(zab) && !write_record(zab) && !admit(zab) && !promote_joining(zab)) {
         (void)raise_level(zab);
     }
 }
@@ -235,7 +250,7 @@ static enum zab_fault change_level(const struct zab *zab, const struct zab_chang
 static enum zab_fault judge(const struct zab *zab, const struct zab_change *change,
                             struct change_draft *draft, struct zab_change_report *report)
 {
-    if (zab->config.has_pending) {
+    if (zab->config.has_pending && !MUTANT(74)) {
         return ZAB_FAULT_UNDER_WAY;
     }
     if (!is_ready(zab)) {
@@ -247,7 +262,10 @@ static enum zab_fault judge(const struct zab *zab, const struct zab_change *chan
     draft->config.version = zab->trail.last + 1;
     enum zab_fault fault = change_level(zab, change, &draft->config, report);
 
-    return fault != ZAB_FAULT_NONE ? fault : change_members(zab, change, draft, report);
+    if (fault == ZAB_FAULT_NONE) {
+        fault = change_members(zab, change, draft, report);
+    }
+    return fault != ZAB_FAULT_NONE ? fault : change_judge_voters(zab, change, draft, report);
 }
 
 /* Judges the change and encodes what is to be proposed. */

@@ -19,4 +19,13 @@ struct change_draft {
 enum zab_fault change_members(const struct zab *zab, const struct zab_change *change,
                               struct change_draft *draft, struct zab_change_report *report);
 
+/* Whether the observer may become a voter. */
+enum zab_fault change_judge_step(const struct zab *zab, const struct peer *peer,
+                                 struct zab_change_report *report);
+
+/* Judges the voters of the draft against those of the committed configuration. */
+enum zab_fault change_judge_voters(const struct zab *zab, const struct zab_change *change,
+                                   const struct change_draft *draft,
+                                   struct zab_change_report *report);
+
 #endif

@@ -70,8 +70,8 @@ static void note_removed(struct zab_config *config, uint32_t id, uint64_t incarn
         (struct zab_removed){.id = id, .incarnation = incarnation, .zxid = config->version};
 }
 
-/* Removes a member that has no vote. Any disk may observe, so the configuration does not name that
- * of an observer: the one that was connected last under its id is noted. */
+/* Removes a member. The disk that has its vote is noted, and the one that was connected last under
+ * its id: any disk may observe, so the configuration does not name that of an observer. */
 static enum zab_fault remove_member(const struct zab *zab, const struct zab_change_item *item,
                                     struct change_draft *draft)
 {
@@ -81,11 +81,46 @@ static enum zab_fault remove_member(const struct zab *zab, const struct zab_chan
     if (!member) {
         return ZAB_FAULT_ID_UNKNOWN;
     }
-    if (member->voter) {
-        return ZAB_FAULT_VOTES;
-    }
+    uint64_t seated = member->incarnation;
+
     config_erase(&draft->config, item->id);
+    note_removed(&draft->config, item->id, seated);
     note_removed(&draft->config, item->id, peer ? peer->incarnation : 0);
+    return ZAB_FAULT_NONE;
+}
+
+/* The vote goes to the very disk that was found to be in step. */
+static enum zab_fault promote(const struct zab *zab, const struct zab_change_item *item,
+                              struct change_draft *draft, struct zab_change_report *report)
+{
+    const struct zab_member *member = zab_config_find(&draft->config, item->id);
+    const struct peer *peer = peer_find(zab, item->id);
+
+    if (!member) {
+        return ZAB_FAULT_ID_UNKNOWN;
+    }
+    if (has_seat(member)) {
+        return ZAB_FAULT_NOT_OBSERVER;
+    }
+    enum zab_fault fault = change_judge_step(zab, peer, report);
+
+    if (fault == ZAB_FAULT_NONE) {
+        config_seat(&draft->config, item->id, peer->incarnation, zab->age_ms);
+    }
+    return fault;
+}
+
+static enum zab_fault demote(const struct zab_change_item *item, struct change_draft *draft)
+{
+    const struct zab_member *member = zab_config_find(&draft->config, item->id);
+
+    if (!member) {
+        return ZAB_FAULT_ID_UNKNOWN;
+    }
+    if (!has_seat(member) && !member->joining) {
+        return ZAB_FAULT_NOT_VOTER;
+    }
+    config_unseat(&draft->config, item->id);
     return ZAB_FAULT_NONE;
 }
 
@@ -122,7 +157,8 @@ static bool is_named_before(const struct zab_change *change, uint32_t at)
 }
 
 static enum zab_fault change_one(const struct zab *zab, const struct zab_change *change,
-                                 uint32_t at, struct change_draft *draft)
+                                 uint32_t at, struct change_draft *draft,
+                                 struct zab_change_report *report)
 {
     const struct zab_change_item *item = &change->items[at];
 
@@ -139,6 +175,10 @@ static enum zab_fault change_one(const struct zab *zab, const struct zab_change 
         return remove_member(zab, item, draft);
     case ZAB_CHANGE_EDIT:
         return edit_member(zab, item, draft);
+    case ZAB_CHANGE_PROMOTE:
+        return promote(zab, item, draft, report);
+    case ZAB_CHANGE_DEMOTE:
+        return demote(item, draft);
     }
     return ZAB_FAULT_NONE;
 }
@@ -196,9 +236,9 @@ enum zab_fault change_members(const struct zab *zab, const struct zab_change *ch
         return ZAB_FAULT_TOO_MANY;
     }
     for (uint32_t i = 0; i < change->item_count; i++) {
-        enum zab_fault fault = change_one(zab, change, i, draft);
-
         report->member = change->items[i].id;
+        enum zab_fault fault = change_one(zab, change, i, draft, report);
+
         if (fault != ZAB_FAULT_NONE) {
             return fault;
         }

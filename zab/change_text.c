@@ -13,6 +13,7 @@ static const char *const texts[] = {
     [ZAB_FAULT_UNDER_WAY] = "another change is under way: try again when it is committed",
     [ZAB_FAULT_VERSION] = "the configuration has another version: read it again",
     [ZAB_FAULT_TOO_MANY] = "an ensemble has at most 64 members, with those that now leave",
+    [ZAB_FAULT_LAST_VOTER] = "no voter would be left: promote another member first",
     [ZAB_FAULT_LEVEL_TOO_LOW] = "the level is 0, which has no hold: raise the level first",
 };
 
@@ -26,10 +27,17 @@ static const char *const member_texts[] = {
     [ZAB_FAULT_ID_TWICE] = "the change names member # twice: change it once",
     [ZAB_FAULT_ID_IN_USE] = "member # exists already: edit it, or choose another id",
     [ZAB_FAULT_ID_UNKNOWN] = "there is no member #",
-    [ZAB_FAULT_VOTES] = "member # votes: it must be demoted to an observer first",
     [ZAB_FAULT_DISK_REMOVED] = "replica # has a removed disk: empty its data directory first",
     [ZAB_FAULT_TEXT] = malformed,
     [ZAB_FAULT_NO_ADDRESS] = "member # needs an address for other replicas: host and port",
+    [ZAB_FAULT_NOT_OBSERVER] =
+        "member # is no observer: it votes, or has an empty seat that the leader fills by itself",
+    [ZAB_FAULT_NOT_VOTER] = "member # observes already: it has no vote to lose",
+    [ZAB_FAULT_LEADER_LEAVES] =
+        "member # leads: it must hand leadership over before it loses its vote",
+    [ZAB_FAULT_NO_SUCCESSOR] =
+        "member # leads, and no voter that stays can take over: promote one first, or wait until "
+        "one is in step",
 };
 
 static void put_about(const char *form, uint32_t member, char text[ZAB_TEXT_MAX])
@@ -38,6 +46,51 @@ static void put_about(const char *form, uint32_t member, char text[ZAB_TEXT_MAX]
 
     ASSERT(rest);
     (void)snprintf(text, ZAB_TEXT_MAX, "%.*s%u%s", (int)(rest - form), form, member, rest + 1);
+}
+
+/* A member is promoted only once it has kept up with the leader for some time. */
+static void put_step(const struct zab_change_report *report, char text[ZAB_TEXT_MAX])
+{
+    char rule[ZAB_TEXT_MAX / 2];
+
+    (void)snprintf(rule, sizeof rule, "it must be within %u s of the leader for %u s",
+                   report->lag_ms / 1000, report->needed_ms / 1000);
+    if (!report->is_connected) {
+        (void)snprintf(text, ZAB_TEXT_MAX, "replica %u is not connected: %s", report->member, rule);
+    } else if (!report->is_synced) {
+        (void)snprintf(text, ZAB_TEXT_MAX, "replica %u is still being brought in step: %s",
+                       report->member, rule);
+    } else {
+        (void)snprintf(text, ZAB_TEXT_MAX, "replica %u lacks %llu record%s: %s, %u s so far",
+                       report->member, (unsigned long long)report->lacking,
+                       report->lacking == 1 ? "" : "s", rule, (unsigned)(report->step_ms / 1000));
+    }
+}
+
+/* Sentences about the voters in step. */
+static void put_voters(enum zab_fault fault, const struct zab_change_report *report,
+                       char text[ZAB_TEXT_MAX])
+{
+    switch ((int)fault) {
+    case ZAB_FAULT_MAJORITY:
+        (void)snprintf(text, ZAB_TEXT_MAX,
+                       "%u of %u voters would be in step, and a majority is %u: start the others, "
+                       "or change fewer members at once",
+                       report->in_step, report->voters, report->majority);
+        break;
+    case ZAB_FAULT_TOLERANCE:
+        (void)snprintf(text, ZAB_TEXT_MAX,
+                       "failures tolerated: %d after the change, %d now, and at least %d are asked "
+                       "for: promote other members first, or ask for fewer",
+                       report->tolerance_after, report->tolerance_before, report->tolerance_needed);
+        break;
+    case ZAB_FAULT_NO_TOLERANCE:
+        (void)snprintf(text, ZAB_TEXT_MAX,
+                       "failures tolerated: none after the change, %d now: promote other members "
+                       "first, or force the change",
+                       report->tolerance_before);
+        break;
+    }
 }
 
 /* Writes a sentence that has a number besides the member's id. */
@@ -101,6 +154,7 @@ void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report
     case ZAB_FAULT_VERSION:
     case ZAB_FAULT_LEVEL_TOO_LOW:
     case ZAB_FAULT_TOO_MANY:
+    case ZAB_FAULT_LAST_VOTER:
         (void)snprintf(text, ZAB_TEXT_MAX, "%s", texts[fault]);
         break;
     case ZAB_FAULT_MEMBERS_LEVEL:
@@ -108,14 +162,25 @@ void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report
     case ZAB_FAULT_TOO_LONG:
         put_numbers(fault, report, text);
         break;
+    case ZAB_FAULT_NOT_IN_STEP:
+        put_step(report, text);
+        break;
+    case ZAB_FAULT_MAJORITY:
+    case ZAB_FAULT_TOLERANCE:
+    case ZAB_FAULT_NO_TOLERANCE:
+        put_voters(fault, report, text);
+        break;
     case ZAB_FAULT_ID_RANGE:
     case ZAB_FAULT_ID_TWICE:
     case ZAB_FAULT_ID_IN_USE:
     case ZAB_FAULT_ID_UNKNOWN:
-    case ZAB_FAULT_VOTES:
     case ZAB_FAULT_DISK_REMOVED:
     case ZAB_FAULT_TEXT:
     case ZAB_FAULT_NO_ADDRESS:
+    case ZAB_FAULT_NOT_OBSERVER:
+    case ZAB_FAULT_NOT_VOTER:
+    case ZAB_FAULT_LEADER_LEAVES:
+    case ZAB_FAULT_NO_SUCCESSOR:
         put_about(member_texts[fault], report->member, text);
         break;
     }

@@ -145,6 +145,8 @@ static const char *const texts[] = {
         "member {peer} has come back with a new disk: its admission is proposed",
     [ZAB_NOTICE_RAISE] =
         "the releases of all members know feature level {feature_level}: it is proposed",
+    [ZAB_NOTICE_PROMOTION] =
+        "member {peer}, which was added to become a voter, is in step: its promotion is proposed",
     [ZAB_NOTICE_DIVERGED] =
         "the state of replica {peer} differs at zxid {zxid}: replica {peer} is refilled",
     [ZAB_NOTICE_DIVERGED_UNKNOWN] =

@@ -57,13 +57,18 @@ static void disk_tick(struct zab *zab)
     }
 }
 
+static bool may_leave(const struct zab *zab)
+{
+    return zab->committed == zab->trail.last && successor_ready(zab);
+}
+
 static void resign_tick(struct zab *zab)
 {
     space_tick(zab);
     if (!zab->lead.resigning) {
         return;
     }
-    if (zab->committed == zab->trail.last && successor_ready(zab)) {
+    if (may_leave(zab)) {
         PROBE("zab.resigned");
         enter_looking(zab, "leadership has been handed over");
     } else if (zab->now_ms >= zab->lead.resign_deadline_ms) {
@@ -104,7 +109,7 @@ static void check_quorum_alive(struct zab *zab)
 void lead_tick(struct zab *zab)
 {
     static void (*const checks[])(struct zab *) = {check_quorum_alive, resign_tick, disk_tick,
-                                                   change_tick};
+                                                   step_tick, change_tick};
 
     ASSERT(zab->state == ZAB_LEADING);
     seat_tick(zab);
@@ -141,7 +146,7 @@ uint64_t lead_wake_ms(const struct zab *zab)
         wake_ms = min_u64(wake_ms, zab->lead.deadline_ms);
     }
     if (zab->lead.resigning) {
-        wake_ms = min_u64(wake_ms, zab->lead.resign_deadline_ms);
+        wake_ms = min_u64(wake_ms, may_leave(zab) ? zab->now_ms : zab->lead.resign_deadline_ms);
     }
     return max_u64(min_u64(wake_ms, snap_wake_ms(zab)), zab->now_ms + 1);
 }

@@ -31,6 +31,28 @@ void config_erase(struct zab_config *config, uint32_t id)
             (config->count - at) * sizeof config->members[0]);
 }
 
+static struct zab_member *member_of(struct zab_config *config, uint32_t id)
+{
+    const struct zab_member *member = zab_config_find(config, id);
+
+    ASSERT(member);
+    return &config->members[member - config->members];
+}
+
+void config_seat(struct zab_config *config, uint32_t id, uint64_t incarnation, uint64_t age_ms)
+{
+    ASSERT(incarnation != 0);
+    *member_of(config, id) = (struct zab_member){.id = id,
+                                                 .voter = true,
+                                                 .incarnation = incarnation,
+                                                 .admitted_age_ms = age_ms ? age_ms : 1};
+}
+
+void config_unseat(struct zab_config *config, uint32_t id)
+{
+    *member_of(config, id) = (struct zab_member){.id = id};
+}
+
 void config_keep(const struct zab_config *config, struct slice bytes, struct blob **inout_bytes)
 {
     struct blob *old = *inout_bytes;

@@ -90,6 +90,7 @@ struct learner {
     uint64_t newepoch_ms; /* When NEWEPOCH was sent. */
     uint64_t confirmed;   /* Highest quorum round that the learner has confirmed. */
     uint64_t heard_ms;    /* When the last message of this dialogue came. */
+    uint64_t step_ms;     /* Since when it has been in step (step.c); 0: it is not. */
     struct zab_msg early; /* A CEPOCH that came while this replica was looking; type 0: none. */
 };
 

@@ -30,10 +30,8 @@ static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t inca
     return zab_config_is_voter(config, id, incarnation);
 }
 
-/* Whether a majority of one configuration's voters satisfies `pred`; `self`: this replica satisfies
- * it. */
-static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
-                         quorum_pred pred)
+uint32_t quorum_voters(const struct zab *zab, const struct zab_config *config, bool self,
+                       quorum_pred pred)
 {
     uint32_t yes = 0;
 
@@ -46,7 +44,15 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
         }
     }
     ASSERT(yes <= zab_config_voters(config) || config->count == 0);
-    return yes > zab_config_voters(config) / 2;
+    return yes;
+}
+
+/* Whether a majority of one configuration's voters satisfies `pred`; `self`: this replica satisfies
+ * it. */
+static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
+                         quorum_pred pred)
+{
+    return quorum_voters(zab, config, self, pred) > zab_config_voters(config) / 2;
 }
 
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)

@@ -16,6 +16,8 @@ void zab_limits_default(struct zab_limits *limits)
         .admit_absent_ms = 10000,
         .admit_again_ms = 600000,
         .level_ms = 10000,
+        .step_lag_ms = 1000,
+        .promote_ms = 10000,
         .stamp_every = 65536,
         .chunk_bytes = 64 << 10,
         .refill_rate = 32 << 20,
@@ -255,6 +257,18 @@ static void on_resign(struct zab *zab, bool resign)
         /* Withdraws this replica's vote for itself. */
         enter_looking(zab, "this replica was asked not to lead");
     }
+}
+
+bool zab_hand_over(struct zab *zab)
+{
+    ASSERT(!zab->effects);
+    if (!is_broadcasting(zab) || zab->lead.resigning) {
+        return false;
+    }
+    PROBE("zab.resigns_for_a_change");
+    zab->lead.resigning = true;
+    zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
+    return true;
 }
 
 static void on_event(struct zab *zab, const struct zab_event *event)

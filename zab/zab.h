@@ -36,6 +36,8 @@ struct zab_limits {
     uint32_t admit_absent_ms; /* A new disk is admitted once the old one was away this long. */
     uint32_t admit_again_ms;  /* Minimum time between two admissions to one seat. */
     uint32_t level_ms;        /* The level is raised once all members were connected this long. */
+    uint32_t step_lag_ms;     /* A learner is in step while it has what the log held so long ago. */
+    uint32_t promote_ms;      /* A member is promoted once it was in step for so long. */
     uint32_t stamp_every;     /* Records from one STAMP (the voters' durable zxids) to the next. */
     uint32_t chunk_bytes;     /* Bytes of a snapshot chunk, at most ZAB_CHUNK_BYTES_MAX. */
     uint64_t refill_rate;     /* Bytes of snapshots per second that a broadcasting leader reads and
@@ -297,6 +299,7 @@ enum zab_notice_type {
     ZAB_NOTICE_LEADER_LIST,         /* peer: it leads a cluster of other members. */
     ZAB_NOTICE_ADMISSION,           /* peer */
     ZAB_NOTICE_RAISE,               /* feature_level: it is proposed. */
+    ZAB_NOTICE_PROMOTION,           /* peer: it was added to become a voter; this is proposed. */
     ZAB_NOTICE_DIVERGED,            /* peer, zxid */
     ZAB_NOTICE_DIVERGED_UNKNOWN,    /* peer, zxid: no majority of equal states is known yet. */
     ZAB_NOTICE_BAD_SNAPSHOT,        /* zxid: state and digest differ there. */
@@ -419,6 +422,7 @@ void zab_effects_release(struct zab_effects *effects);
  *
  *   zab_propose     the record gets the zxid that zab_next_zxid named: no event may come between
  *   zab_change      returns at once whether the change can be proposed, and why not
+ *   zab_hand_over   the host has found that a change must wait for another leader
  *   zab_confirm     returns at once whether a quorum round can start
  *   zab_forward     returns at once whether there is a leader to send to
  *   zab_refuse      answers a learner's request that the host has just refused

@@ -15,6 +15,7 @@
 #include "base/probe.h"
 #include "base/rng.h"
 #include "zab/peer_int.h"
+#include "zab/step_int.h"
 #include "zab/trail.h"
 #include "zab/zab.h"
 
@@ -96,7 +97,8 @@ struct leading {
     uint64_t grace_ms;        /* No timeout before this: the process was paused a moment ago. */
     uint64_t refill_due_us;   /* Before this time no chunk of any snapshot is read. */
     bool refill_waits;        /* A learner waits for `refill_due_us`. */
-    uint32_t refill_turn;     /* Id of the peer for which a chunk was read last. */
+    struct step step;
+    uint32_t refill_turn; /* Id of the peer for which a chunk was read last. */
 };
 
 enum follow_phase {   /* In the order in which a learner goes through them. */
@@ -395,6 +397,9 @@ uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader);
 /* quorum.c: majorities of the committed configuration and, if any, of the pending one as well. */
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
+/* Returns how many voters of the configuration satisfy `pred`; `self`: this replica does. */
+uint32_t quorum_voters(const struct zab *zab, const struct zab_config *config, bool self,
+                       quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
 bool quorum_counts_peer(const struct zab *zab, const struct peer *peer, uint32_t flags);
 /* Whether connected voters are a majority of the committed but not of the pending configuration. */
@@ -529,6 +534,10 @@ void follow_snap_forget(struct zab *zab); /* Drops the partial snapshot on the d
 /* membership.c */
 void config_insert(struct zab_config *config, struct zab_member member);
 void config_erase(struct zab_config *config, uint32_t id);
+/* Gives the member's vote to this disk. */
+void config_seat(struct zab_config *config, uint32_t id, uint64_t incarnation, uint64_t age_ms);
+/* Takes the member's vote, or its empty seat. */
+void config_unseat(struct zab_config *config, uint32_t id);
 /* In these calls `bytes` are the configuration as it was encoded, from which its texts are taken;
  * empty: it has no texts. */
 void config_set(struct zab *zab, const struct zab_config *config, struct slice bytes);

@@ -180,7 +180,9 @@ static uint32_t run(uint64_t seed, uint32_t *inout_most)
     drive_lead(&drive);
     for (uint32_t i = 0; i < CHANGES; i++) {
         draw(&rng, &model, &proposal);
-        struct zab_change change = {.items = proposal.items, .item_count = proposal.count};
+        struct zab_change change = {.items = proposal.items,
+                                    .item_count = proposal.count,
+                                    .min_tolerance = ZAB_TOLERANCE_DEFAULT};
 
         zab_effects_init(&effects);
         enum zab_fault fault =

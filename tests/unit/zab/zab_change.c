@@ -65,14 +65,28 @@ static bool read_range(struct items *items, struct zab_change_item item, uint64_
     return true;
 }
 
+static enum zab_change_what what_of(char sign)
+{
+    switch (sign) {
+    case '+':
+        return ZAB_CHANGE_ADD;
+    case '-':
+        return ZAB_CHANGE_REMOVE;
+    case '^':
+        return ZAB_CHANGE_PROMOTE;
+    case '_':
+        return ZAB_CHANGE_DEMOTE;
+    default:
+        return ZAB_CHANGE_EDIT;
+    }
+}
+
 /* "+4@zk4:10998,zone=a": add; "+4..9@8": add each, with host names of 8 bytes; "-4": remove;
- * "~4@client=zk4:9998": edit. */
+ * "~4@client=zk4:9998": edit; "^4": promote; "_4": demote. */
 static bool read_item(char *word, struct items *items)
 {
     char *rest = NULL;
-    struct zab_change_item item = {.what = word[0] == '+'   ? ZAB_CHANGE_ADD
-                                           : word[0] == '-' ? ZAB_CHANGE_REMOVE
-                                                            : ZAB_CHANGE_EDIT};
+    struct zab_change_item item = {.what = what_of(word[0])};
 
     item.id = (uint32_t)strtoul(word + 1, &rest, 10);
     if (strncmp(rest, "..", 2) == 0) {
@@ -97,6 +111,13 @@ static bool read_item(char *word, struct items *items)
     return true;
 }
 
+static bool is_about_voters(const struct play *play, const struct zab_change_report *report)
+{
+    return report->voters != 0 &&
+           (report->voters != zab_config_voters(zab_config(play->drive.zab)) ||
+            report->tolerance_before != report->tolerance_after);
+}
+
 static void make_change(struct play *play, const struct zab_change *change)
 {
     struct zab_change_report report;
@@ -112,7 +133,11 @@ static void make_change(struct play *play, const struct zab_change *change)
     (void)buf_append_str(&play->said, text);
     text_named_zxid(&play->said, "previous", report.previous);
     text_named_zxid(&play->said, "version", report.version);
-    (void)buf_append_str(&play->said, "\n");
+    if (is_about_voters(play, &report)) {
+        (void)buf_printf(&play->said, " voters=%u in_step=%u tolerance=%d>%d", report.voters,
+                         report.in_step, report.tolerance_before, report.tolerance_after);
+    }
+    (void)buf_append_str(&play->said, report.leader_leaves ? " leader_leaves\n" : "\n");
     drive_take(&play->drive, &effects);
     zab_effects_release(&effects);
 }
@@ -128,12 +153,16 @@ static void do_change(struct play *play, const struct words *words)
                                 .version = zxid_or(play, words, "version", 0),
                                 .checks_version = line_value(words, "version") != NULL,
                                 .force = line_has(words, "force"),
+                                .min_tolerance = (int32_t)value_or(play, words, "tolerance", 0),
                                 .dry_run = line_has(words, "dry-run")};
 
+    if (!line_value(words, "tolerance")) {
+        change.min_tolerance = ZAB_TOLERANCE_DEFAULT;
+    }
     items.count = 0;
     items.names_len = 0;
     for (size_t i = 1; i < words->count; i++) {
-        if (strchr("+-~", words->items[i][0]) && !read_item(words->items[i], &items)) {
+        if (strchr("+-~^_", words->items[i][0]) && !read_item(words->items[i], &items)) {
             fail(play, "\"%s\" is no change of a member", words->items[i]);
             return;
         }
