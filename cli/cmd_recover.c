@@ -1,6 +1,7 @@
 #include "base/os_rng.h"
 #include "cli/inspect_files.h"
 #include "cli/out.h"
+#include "server/process/notes.h"
 #include "server/process/sole_voter.h"
 
 enum {
@@ -91,6 +92,7 @@ static int look(struct recovery *recovery)
 {
     struct store *store;
     const char *why = NULL;
+    zxid_t removal = 0;
     enum err err = inspect_open(recovery->vfs, true, &store, &recovery->report, NULL);
 
     if (err) {
@@ -98,6 +100,10 @@ static int look(struct recovery *recovery)
     }
     err = sole_voter_check(store, &recovery->report, recovery->id, &recovery->survivor, &why);
     store_close(store, false);
+    if (!err && notes_find_mark(&recovery->vfs, &recovery->survivor.identity, &removal)) {
+        return fail(recovery, "a change of the members has removed this replica: choose another "
+                              "survivor");
+    }
     return err ? fail(recovery, why) : CMD_OK;
 }
 

@@ -496,3 +496,17 @@ TEST(command_line)
     assert_int_equal(run_command("inspect"), 2);
     assert_int_equal(run_command("inspect /nonexistent"), 1);
 }
+
+TEST(a_removed_replica_is_no_survivor)
+{
+    char arguments[ENSEMBLE_PATH_MAX + 64];
+
+    start_and_stop();
+    put_mark(0x100000009);
+    (void)snprintf(arguments, sizeof(arguments), "recover %s --id 1 </dev/null",
+                   ensemble.replicas[0].data);
+    assert_int_equal(run_command(arguments), 1);
+    assert_non_null(strstr(output, "a change of the members has removed this replica: choose "
+                                   "another survivor"));
+    ensemble_empty(&ensemble, 0);
+}
