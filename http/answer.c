@@ -1,6 +1,7 @@
 /* Turns results into responses: representation, conditions, status. */
 #include "http/etag.h"
 #include "http/http_int.h"
+#include "server/op/change.h"
 
 enum {
     LOCATION_MAX = 2048,
@@ -87,12 +88,16 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     }
     if (problem->err == ERR_METHOD_NOT_ALLOWED) {
         buf_init(&allow, HTTP_KEEP_BYTES);
-        http_route_allow(conn->request.route, conn->request.auth.url_secret.len > 0, &allow);
+        http_route_allow(conn->request.route, http_names_element(&conn->request), &allow);
         http_header(response, "Allow", buf_cstr(&allow));
         buf_release(&allow);
     }
     if (problem->result && problem->result->has_stat) {
         http_etag_changed(conn->request.args.op, &problem->result->stat, etag);
+        http_header(response, "ETag", etag);
+    }
+    if (problem->result && problem->result->has_change) {
+        http_etag_config(op_change_version(blob_slice(problem->result->change)), etag);
         http_header(response, "ETag", etag);
     }
 }
@@ -241,6 +246,12 @@ static void put_location(struct http_conn *conn, const struct op_result *result,
 {
     struct slice path = result->path.len > 0 ? result->path : conn->request.args.path;
     struct buf location;
+    char member[16];
+
+    if (result->has_change) {
+        (void)snprintf(member, sizeof(member), "/%u", conn->request.args.member);
+        path = slice_str(member);
+    }
 
     buf_init(&location, location_max(conn));
     put_uri_of(conn, result, path, &location);
@@ -296,6 +307,10 @@ static uint32_t status_of(const struct http_request *request, const struct op_re
 {
     bool raw = request->wants.media == HTTP_MEDIA_RAW;
     bool by_stat = result->has_stat && result->stat.czxid == result->zxid;
+
+    if (result->has_change && !op_change_is_applied(blob_slice(result->change))) {
+        return MHD_HTTP_OK; /* A dry run has added no member. */
+    }
 
     if (request->def->kind == OP_KIND_WRITE && (result->created || by_stat)) {
         return MHD_HTTP_CREATED;

@@ -116,7 +116,9 @@ static void find_route(struct http_conn *conn)
         http_refuse(conn, ERR_NOT_FOUND, "there is no resource at this URL; see /");
         return;
     }
-    if (request->route->has_id) {
+    if (request->route->has_member) {
+        request->member = path.len > 0 ? slice_from(path, 1) : path;
+    } else if (request->route->has_id) {
         request->auth.url_secret = path.len > 1 ? slice_from(path, 1) : slice_make(NULL, 0);
     } else {
         request->args.path = path;
@@ -158,7 +160,7 @@ static const struct op_def *choose_row(struct http_conn *conn)
     struct http_request *request = &conn->request;
     const struct http_route *route = request->route;
     const struct op_def *def = default_row(request);
-    bool element = request->auth.url_secret.len > 0;
+    bool element = http_names_element(request);
     struct slice key = http_route_key(route, request->method);
     const struct http_param *param = key.len > 0 ? find_param(&request->target, key) : NULL;
     struct slice value = param ? param->value : slice_make(NULL, 0);
@@ -183,6 +185,27 @@ static const struct op_def *choose_row(struct http_conn *conn)
     return def;
 }
 
+/* Parses a value into `args`. `name` is the client's name for the field. */
+static void parse_into(struct http_conn *conn, const struct op_field *field, struct slice name,
+                       struct slice value, struct op_args *args)
+{
+    const char *why = NULL;
+    enum err err = op_field_parse(field, value, args, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%.*s %s", HTTP_QUOTE(name), why);
+    }
+}
+
+/* Takes the id of the member that the URL names. */
+static void take_member(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice name = slice_str("id");
+
+    parse_into(conn, op_field_find(request->def, name), name, request->member, &request->args);
+}
+
 static void choose(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -205,6 +228,9 @@ static void choose(struct http_conn *conn)
         op_args_init(&request->args, request->def->id);
         request->args.path = path;
     }
+    if (request->def && request->member.data) {
+        take_member(conn);
+    }
 }
 
 /* ---- Query parameters ---- */
@@ -216,18 +242,6 @@ static const struct op_field *query_field(const struct op_def *def, struct slice
     const struct op_field *field = def ? op_field_find(def, mode ? slice_str("kind") : name) : NULL;
 
     return field && (field->source == OP_FROM_QUERY) ? field : NULL;
-}
-
-/* Parses a value into `args`. `name` is the client's name for the field. */
-static void parse_into(struct http_conn *conn, const struct op_field *field, struct slice name,
-                       struct slice value, struct op_args *args)
-{
-    const char *why = NULL;
-    enum err err = op_field_parse(field, value, args, &why);
-
-    if (err != ERR_OK) {
-        http_refuse(conn, err, "%.*s %s", HTTP_QUOTE(name), why);
-    }
 }
 
 static void take_field(struct http_conn *conn, const struct op_field *field, struct slice name,

@@ -181,6 +181,7 @@ void http_decode_body(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct slice parent = request->args.path;
+    uint32_t member = request->args.member;
     const char *why = NULL;
 
     if (request->refused || !request->def) {
@@ -199,6 +200,10 @@ void http_decode_body(struct http_conn *conn)
     } else if (request->body.json && request->args.path.data != parent.data) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "the path in the body must be the same as the path in the URL");
+    }
+    if (request->member.data && request->args.member != member) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "the id in the body must be the same as the id in the URL");
     }
     http_auth_apply_acl(conn);
     if (request->refused) {

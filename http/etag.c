@@ -4,6 +4,7 @@
 #include "base/crypto.h"
 #include "base/hash.h"
 #include "http/head.h"
+#include "server/op/change.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -77,6 +78,11 @@ void http_etag_changed(enum op_id op, const struct stat_view *stat, char out[HTT
     }
 }
 
+void http_etag_config(zxid_t version, char out[HTTP_ETAG_MAX])
+{
+    (void)snprintf(out, HTTP_ETAG_MAX, "\"m%" PRIx64 "\"", version);
+}
+
 static zxid_t newest(const struct op_result *result)
 {
     zxid_t zxid = 0;
@@ -110,6 +116,10 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
     const struct stat_view *stat = &result->stat;
 
     out[0] = '\0';
+    if (result->has_change) {
+        http_etag_config(op_change_version(blob_slice(result->change)), out);
+        return;
+    }
     if (!result->has_stat) {
         return;
     }

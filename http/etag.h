@@ -4,7 +4,8 @@
  *
  * d (data): czxid.version. s (stat): czxid.mzxid.pzxid.aversion. c (names of children):
  * czxid.cversion. a (ACL): czxid.aversion. t (tree): the czxid of its top znode, the newest zxid in
- * the tree, and a hash of the znodes that the reader may see. zxids are in hex. Because of the
+ * the tree, and a hash of the znodes that the reader may see. m (members): the version of the
+ * configuration. zxids are in hex. Because of the
  * czxid, a recreated znode never has the tag of a deleted one, although ZooKeeper's version starts
  * again at 0.
  */
@@ -26,6 +27,9 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
 
 /* Writes the tag of the part that the write `op` changes, the data or the ACL, from a stat. */
 void http_etag_changed(enum op_id op, const struct stat_view *stat, char out[HTTP_ETAG_MAX]);
+
+/* Writes the tag of a version of the configuration. */
+void http_etag_config(zxid_t version, char out[HTTP_ETAG_MAX]);
 
 /* Writes the tag of bytes that have no version: a part of the hash of these bytes. */
 void http_etag_bytes(struct slice bytes, char out[HTTP_ETAG_MAX]);

@@ -7,28 +7,40 @@
 #include "http/watcher.h"
 #include "openapi/documents.h"
 
-/* Sends the body in conn->out. */
-static enum MHD_Result send_info(struct http_conn *conn)
+/* Sends the body in conn->out, with an ETag unless it is NULL. */
+static enum MHD_Result send_info(struct http_conn *conn, const char *etag)
 {
     if (conn->out.own.overflow) {
         http_refuse(conn, ERR_TOO_LARGE,
                     "the answer would be larger than 64 MiB: request less at a time");
     }
-    return conn->request.refused || !http_body_has_room(conn)
-               ? http_answer_fault(conn)
-               : http_send_out(conn, conn->request.def->status, "application/json");
+    if (conn->request.refused || !http_body_has_room(conn)) {
+        return http_answer_fault(conn);
+    }
+    struct MHD_Response *response = http_response_out(conn, "application/json");
+
+    if (etag) {
+        http_header(response, "ETag", etag);
+    }
+    http_header_no_store(response);
+    http_header_common(conn, response, true);
+    return http_send(conn, conn->request.def->status, response);
 }
 
 enum MHD_Result http_answer_info(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
+    char etag[HTTP_ETAG_MAX];
     struct jsonw json;
 
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
-    gate_write_info(conn->http->gate, &request->args, &conn->principal, request->auth.session_id,
-                    &json);
-    return send_info(conn);
+    http_etag_config(gate_write_info(conn->http->gate, &request->args, &conn->principal,
+                                     request->auth.session_id, &json),
+                     etag);
+    /* The tag is that of the configuration alone, for changes of it. The rest of the answer changes
+     * all the time, so it is never compared with If-None-Match. */
+    return send_info(conn, request->def->id == OP_ENSEMBLE ? etag : NULL);
 }
 
 /* ---- Index ---- */
@@ -262,7 +274,7 @@ enum MHD_Result http_answer_options(struct http_conn *conn)
 
     buf_init(&allow, HTTP_KEEP_BYTES);
     if (request->route) {
-        http_route_allow(request->route, request->auth.url_secret.len > 0, &allow);
+        http_route_allow(request->route, http_names_element(request), &allow);
     } else {
         buf_append_str(&allow, "GET, HEAD, PUT, POST, DELETE, PATCH, OPTIONS");
     }
@@ -290,7 +302,7 @@ static enum MHD_Result resume(struct http_conn *conn)
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
     watch_listing_write(conn->request.task.data, &json);
-    return send_info(conn);
+    return send_info(conn, NULL);
 }
 
 static void release(struct http_conn *conn)

@@ -131,6 +131,7 @@ struct http_request {
     bool has_scheme;   /* A trusted proxy names the scheme that the client uses: */
     bool is_https;     /* https. */
     const struct http_route *route;
+    struct slice member;      /* The id of a member in the URL; `data` NULL: not given. */
     const struct op_def *def; /* NULL for answers that need no operation. */
     struct op_args args;
     struct op_args *multi; /* The memory of args.ops, until `op` takes it over. */
@@ -144,5 +145,11 @@ struct http_request {
     struct http_answer answer;
     struct http_slow slow;
 };
+
+/* Whether the URL names an element of a collection: a session, or a member of the ensemble. */
+static inline bool http_names_element(const struct http_request *request)
+{
+    return request->auth.url_secret.len > 0 || request->member.data;
+}
 
 #endif

@@ -5,6 +5,7 @@
 
 static const char path_suffix[] = "/{path}";
 static const char id_suffix[] = "/{id}";
+static const char member_field[] = "id"; /* That of a session is called `session`. */
 
 static const struct http_route fixed_routes[] = {
     {.kind = HTTP_ROUTE_INDEX, .name = "/"},
@@ -61,6 +62,14 @@ static struct http_route *route_of(struct http_routes *routes, const char *name)
     return route;
 }
 
+/* Whether the row is about the member of the ensemble that the URL names. */
+static bool is_of_member(const struct op_def *def)
+{
+    const struct op_field *field = op_field_find(def, slice_str(member_field));
+
+    return field && field->source == OP_FROM_PATH;
+}
+
 void http_routes_init(struct http_routes *routes)
 {
     routes->count = 0;
@@ -73,6 +82,7 @@ void http_routes_init(struct http_routes *routes)
 
         ASSERT(route->row_count < HTTP_ROWS_MAX);
         route->rows[route->row_count++] = def;
+        route->has_member = route->has_member || is_of_member(def);
     }
     for (size_t i = 0; i < sizeof(fixed_routes) / sizeof(fixed_routes[0]); i++) {
         route_of(routes, fixed_routes[i].name)->kind = fixed_routes[i].kind;
@@ -149,7 +159,7 @@ bool http_route_is_of(const struct op_def *def, bool element)
 {
     size_t rest = 0;
 
-    return !element || ends_with(def->route, id_suffix, &rest);
+    return element ? ends_with(def->route, id_suffix, &rest) : !is_of_member(def);
 }
 
 void http_route_allow(const struct http_route *route, bool element, struct buf *out)

@@ -29,7 +29,8 @@ struct http_route {
     const char *name; /* The name in the table: "/znodes/v1/{path}". */
     size_t fixed_len; /* Length of `name` without "/{path}" or "/{id}". */
     bool has_path;    /* The fixed part is followed by the path of a znode or a file. */
-    bool has_id;      /* The fixed part may be followed by a slash and the id of a session. */
+    bool has_id;      /* The fixed part may be followed by a slash and an id: that of a session, */
+    bool has_member;  /* or of a member of the ensemble. */
     const struct op_def *rows[HTTP_ROWS_MAX];
     uint32_t row_count;
 };
@@ -62,7 +63,8 @@ const struct op_def *http_route_select(const struct http_route *route, struct sl
 
 /* Whether the row applies to the resource in the URL. With `element` this resource is an element of
  * the collection, to which only some rows apply: a session cannot be opened there. Without
- * `element` it is the collection, to which each row applies. */
+ * `element` it is the collection, to which each row applies, since a header may name a session;
+ * but a row about a member of the ensemble needs its id in the URL. */
 bool http_route_is_of(const struct op_def *def, bool element);
 
 /* Appends the methods of the route: "GET, HEAD, OPTIONS". */

@@ -264,7 +264,7 @@ void http_redact_path(const struct http_route *route, struct slice path, struct 
 {
     if (!route) {
         put_redacted(path, false, out); /* Any UUID in the path may be a secret. */
-    } else if (route->has_id && path.len > route->fixed_len + 1) {
+    } else if (route->has_id && !route->has_member && path.len > route->fixed_len + 1) {
         buf_append_str(out, route->name);
     } else {
         buf_append_slice(out, path);

@@ -115,8 +115,8 @@ static bool run_info(struct ws_message *message)
     struct jsonw json = ws_reply_begin(message, 0);
 
     jsonw_key(&json, message->request->def->name);
-    gate_write_info(message->ws->gate, &message->request->args, &message->socket->principal,
-                    message->socket->session.attached.id, &json);
+    (void)gate_write_info(message->ws->gate, &message->request->args, &message->socket->principal,
+                          message->socket->session.attached.id, &json);
     ws_reply_end(message, &json);
     return true;
 }

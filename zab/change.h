@@ -134,4 +134,7 @@ bool zab_hand_over(struct zab *zab);
 void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report,
                     char text[ZAB_TEXT_MAX]);
 
+/* Returns the name of the fault for programs, "IdInUse"; it never changes. */
+const char *zab_fault_name(enum zab_fault fault);
+
 #endif

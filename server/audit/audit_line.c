@@ -145,6 +145,7 @@ static void put_znode(struct jsonw *json, const struct txn_effect *effect)
     case TXN_SESSION_MOVE:
     case TXN_REMEMBER:
     case TXN_FORGET:
+    case TXN_ANSWER:
         break;
     }
 }
@@ -195,8 +196,8 @@ static void advance(struct audit_record *record)
 
     do {
         err = txn_next(&record->reader, &record->next);
-    } while (err == ERR_OK &&
-             (record->next.type == TXN_REMEMBER || record->next.type == TXN_FORGET));
+    } while (err == ERR_OK && (record->next.type == TXN_REMEMBER ||
+                               record->next.type == TXN_FORGET || record->next.type == TXN_ANSWER));
     /* The state has applied the record, so its bytes are sound. */
     ASSERT(err == ERR_OK || err == ERR_MISSING);
     record->has_next = err == ERR_OK;

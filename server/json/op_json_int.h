@@ -63,7 +63,14 @@ enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *
 enum err op_json_take_acl(struct op_json_parse *parse, const struct json_t *value,
                           struct slice *ret_acl);
 
+/* Parses a list of ids of members into the form of op_ids_at. */
+enum err op_json_take_ids(struct op_json_parse *parse, const char *key, const struct json_t *value,
+                          struct slice *ret_ids);
+
 /* ---- Between the files that write ---- */
+
+/* Writes the members of the answer to a change of the members of the ensemble. */
+void op_json_change(struct jsonw *json, const struct op_result *result);
 
 /* Writes the members of an answer that is not a multi into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,

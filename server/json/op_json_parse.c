@@ -70,15 +70,20 @@ enum form {
     FORM_NUMBER,
     FORM_TEXT,
     FORM_EITHER, /* A number, or text for large values. */
-    FORM_BOUND   /* A number, or null. */
+    FORM_BOUND,  /* A number, or null. */
+    FORM_IDS     /* An array of ids of members, which is no scalar. */
 };
 
 static const enum form forms[OP_FIELD_TYPES] = {
-    [OP_FIELD_BOOL] = FORM_BOOL,  [OP_FIELD_I32] = FORM_NUMBER,      [OP_FIELD_U32] = FORM_NUMBER,
-    [OP_FIELD_I64] = FORM_NUMBER, [OP_FIELD_PATH] = FORM_TEXT,       [OP_FIELD_TEXT] = FORM_TEXT,
-    [OP_FIELD_WITH] = FORM_TEXT,  [OP_FIELD_DATAFORMAT] = FORM_TEXT, [OP_FIELD_SECRET] = FORM_TEXT,
-    [OP_FIELD_KIND] = FORM_TEXT,  [OP_FIELD_CONFLICT] = FORM_TEXT,   [OP_FIELD_SINCE] = FORM_EITHER,
-    [OP_FIELD_U64] = FORM_EITHER, [OP_FIELD_BOUND] = FORM_BOUND,
+    [OP_FIELD_BOOL] = FORM_BOOL,     [OP_FIELD_I32] = FORM_NUMBER,
+    [OP_FIELD_U32] = FORM_NUMBER,    [OP_FIELD_I64] = FORM_NUMBER,
+    [OP_FIELD_PATH] = FORM_TEXT,     [OP_FIELD_TEXT] = FORM_TEXT,
+    [OP_FIELD_WITH] = FORM_TEXT,     [OP_FIELD_DATAFORMAT] = FORM_TEXT,
+    [OP_FIELD_SECRET] = FORM_TEXT,   [OP_FIELD_KIND] = FORM_TEXT,
+    [OP_FIELD_CONFLICT] = FORM_TEXT, [OP_FIELD_SINCE] = FORM_EITHER,
+    [OP_FIELD_U64] = FORM_EITHER,    [OP_FIELD_BOUND] = FORM_BOUND,
+    [OP_FIELD_MEMBER] = FORM_NUMBER, [OP_FIELD_ROLE] = FORM_TEXT,
+    [OP_FIELD_IDS] = FORM_IDS,
 };
 
 /* Turns a scalar into the text of a query parameter, which op_field_parse then checks. */
@@ -232,6 +237,10 @@ static enum err parse_member(struct op_json_parse *parse, const struct op_def *d
     if (field && field->type == OP_FIELD_ACL) {
         args->has_acl = true;
         return op_json_take_acl(parse, value, &args->acl);
+    }
+    if (field && field->type == OP_FIELD_IDS) {
+        return op_json_take_ids(parse, key, value,
+                                (struct slice *)((uint8_t *)args + field->offset));
     }
     return field ? parse_scalar(parse, field, value, args) : unknown_member(parse, def, key);
 }

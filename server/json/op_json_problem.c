@@ -1,5 +1,6 @@
 /* Errors into JSON: the problem object. */
 #include "server/json/op_json_int.h"
+#include "server/op/change.h"
 
 const char *op_outcome(enum op_kind kind, enum err err)
 {
@@ -81,6 +82,13 @@ static void put_optional(struct jsonw *json, const struct op_problem *problem)
     }
     if (problem->has_index) {
         jsonw_kv_u64(json, "op_index", problem->index);
+    }
+    if (problem->result && problem->result->reason) {
+        jsonw_kv_cstr(json, "reason", problem->result->reason);
+    }
+    if (problem->result && problem->result->has_change) {
+        jsonw_kv_hex(json, "config_version",
+                     op_change_version(blob_slice(problem->result->change)));
     }
     if (problem->result && problem->result->has_stat) {
         op_json_stat_object(json, &problem->result->stat, problem->message);

@@ -360,6 +360,15 @@ static enum err put_zxid(struct jsonw *json, const struct op_args *args,
     return ERR_OK;
 }
 
+static enum err put_change(struct jsonw *json, const struct op_args *args,
+                           const struct op_result *result, const struct op_json_style *style)
+{
+    (void)args;
+    (void)style;
+    op_json_change(json, result);
+    return ERR_OK;
+}
+
 /* For each shape, the function that writes the JSON members of a result. Shapes without a function:
  * op_json_results writes OP_SHAPE_MULTI, and ops.h names the writers of the others. Results of
  * OP_SHAPE_NONE have neither stat nor permissions, so put_znode writes their path only. */
@@ -372,7 +381,7 @@ static enum err (*const writers[])(struct jsonw *json, const struct op_args *arg
     [OP_SHAPE_SEARCH] = put_found,      [OP_SHAPE_CREATED] = put_znode,
     [OP_SHAPE_ZXID] = put_zxid,         [OP_SHAPE_SESSION] = put_session,
     [OP_SHAPE_SESSIONS] = put_sessions, [OP_SHAPE_EPHEMERALS] = put_ephemerals,
-    [OP_SHAPE_ACL] = put_acl,
+    [OP_SHAPE_ACL] = put_acl,           [OP_SHAPE_CHANGE] = put_change,
 };
 
 enum err op_json_members(struct jsonw *json, const struct op_args *args,

@@ -28,6 +28,7 @@ static void release_one(struct op_result *result)
     mem_free(result->sessions);
     blob_unref(result->data);
     blob_unref(result->acl);
+    blob_unref(result->change);
     buf_release(&result->arena);
 }
 

@@ -54,9 +54,13 @@ enum op_id {
     OP_KILL = 35,    /* Close any session by its public id; super user only. */
     OP_WATCHES = 36, /* This and the next three exist over HTTP only. */
     OP_TREND = 37,
-    OP_RELOAD = 38, /* Read certificates and keys again; super user only. */
-    OP_LEVEL = 39,  /* Raise the feature level, or set or release its hold; super user only. */
-    OP_IDS          /* Size of tables by id; 0 is no operation. */
+    OP_RELOAD = 38,     /* Read certificates and keys again; super user only. */
+    OP_LEVEL = 39,      /* Raise the feature level, or set or release its hold; super user only. */
+    OP_MEMBER_ADD = 40, /* This and the next three change the members (change.h). */
+    OP_MEMBER_SET = 41,
+    OP_MEMBER_REMOVE = 42,
+    OP_MEMBERS_CHANGE = 43,
+    OP_IDS /* Size of tables by id; 0 is no operation. */
 };
 
 enum op_consistency {
@@ -101,6 +105,15 @@ enum op_conflict {
     OP_CONFLICT_OVERWRITE
 };
 
+/* What a member of the ensemble is. Replicas exchange these numbers: never renumber. */
+enum op_role {
+    OP_ROLE_NONE, /* Not given. */
+    OP_ROLE_OBSERVER = 1,
+    OP_ROLE_VOTER = 2,
+    OP_ROLE_EMPTY_SEAT = 3, /* A voter's seat without a disk; only in answers. */
+    OP_ROLES
+};
+
 /* The arguments of an operation, grouped by topic. The row of the operation says which of them it
  * has. */
 struct op_args {
@@ -122,8 +135,8 @@ struct op_args {
     int32_t aversion; /* setacl, set, delete, check; -1: any. */
     bool has_czxid;   /* Condition: transaction `czxid` has created the znode. */
     zxid_t czxid;
-    bool has_etag; /* If-Match with an ETag of the data, or of the ACL for setacl. */
-    zxid_t etag_czxid;
+    bool has_etag;     /* If-Match with an ETag of the data, or of the ACL for setacl. */
+    zxid_t etag_czxid; /* Of a change of the members: the version of the configuration. */
     int32_t etag_version;
     bool must_exist;  /* If-Match: *. */
     bool must_be_new; /* If-None-Match: * on PUT. */
@@ -188,7 +201,25 @@ struct op_args {
     bool has_hold;
     uint32_t hold;  /* With has_hold: the level is not raised above this; 0: no such limit. */
     uint32_t raise; /* The level to raise to; 0: none. */
-    bool force;     /* Raise it although members are away. */
+    bool force;     /* Raise it although members are away; of a change of the members: although the
+                       ensemble then tolerates fewer failures. */
+
+    /* Changes of the members. */
+    uint32_t member; /* The id that the change is about. */
+    enum op_role role;
+    bool has_peer;
+    struct slice peer; /* host:port for other replicas. */
+    bool has_client;
+    struct slice client; /* host:port for clients; empty: not known. */
+    bool has_zone;
+    struct slice zone; /* Empty: none. */
+    bool auto_promote; /* The new member becomes a voter once it is in step. */
+    /* Lists of ids, see op_ids_at. */
+    struct slice remove;
+    struct slice promote;
+    struct slice demote;
+    bool has_tolerance;
+    int32_t min_tolerance; /* Failures that must still be tolerated after the change. */
 
     /* auth. */
     struct slice scheme;
@@ -227,6 +258,7 @@ struct op_session_entry {
 struct op_result {
     enum err err;
     const char *detail;      /* Text beyond err_text, constant or in the arena; NULL: none. */
+    const char *reason;      /* CHANGE_REFUSED: name of the reason, like `detail`; NULL: none. */
     uint32_t retry_after_ms; /* Retry delay of a refusal by this replica; 0: default of `err`. */
     /* Zxid of the state that the answer reflects. children, search and sessions may take the lock
      * several times, and the state may change in between: then `zxid` is that of the first state
@@ -238,6 +270,10 @@ struct op_result {
     struct slice path;     /* Full path, created name included. */
     struct blob *data;
     struct blob *acl; /* getacl: encoded list, one reference; NULL: open to all. */
+    /* A change of the members: the answer, encoded as in change.h, one reference; also with
+     * ERR_BAD_VERSION. */
+    bool has_change;
+    struct blob *change; /* With has_change. */
     bool has_acl;
     bool has_perms;
     uint32_t perms;   /* Bits of enum acl_perm. */

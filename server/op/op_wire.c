@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "server/op/acl.h"
+#include "server/op/change.h"
 #include "server/op/ops.h"
 #include "server/state/state.h"
 
@@ -38,6 +39,8 @@ static const enum form forms[OP_FIELD_TYPES] = {
     [OP_FIELD_I64] = FORM_64,          [OP_FIELD_U64] = FORM_64,
     [OP_FIELD_WITH] = FORM_CHOICE,     [OP_FIELD_DATAFORMAT] = FORM_CHOICE,
     [OP_FIELD_MATCH] = FORM_MATCH,     [OP_FIELD_ACL_MATCH] = FORM_MATCH,
+    [OP_FIELD_ROLE] = FORM_CHOICE,     [OP_FIELD_CONFIG_MATCH] = FORM_MATCH,
+    [OP_FIELD_MEMBER] = FORM_32,       [OP_FIELD_IDS] = FORM_BYTES,
     [OP_FIELD_OPS] = FORM_NONE,    /* put_one writes the count, op_args_encode the elements. */
     [OP_FIELD_NAME] = FORM_NONE,   /* Already part of the path. */
     [OP_FIELD_SECRET] = FORM_NONE, /* Stays in this process; its hash is sent. */
@@ -295,23 +298,38 @@ static const struct wire_field session_fields[] = {
 static const size_t parts[] = {
     offsetof(struct op_result, created),     offsetof(struct op_result, replayed),
     offsetof(struct op_result, has_stat),    offsetof(struct op_result, has_acl),
-    offsetof(struct op_result, has_session),
+    offsetof(struct op_result, has_session), offsetof(struct op_result, has_change),
 };
 
 enum {
     PARTS = sizeof(parts) / sizeof(parts[0])
 };
 
+/* Writes the detail and, after a NUL, the reason. Earlier releases take the NUL for the end. */
+static void put_detail(struct buf *out, const struct op_result *result)
+{
+    size_t len = result->detail ? strnlen(result->detail, DETAIL_MAX) : 0;
+    size_t reason_len = result->reason ? strlen(result->reason) : 0;
+
+    if (reason_len == 0 || len + 1 + reason_len > DETAIL_MAX) {
+        wire_put_bytes(out, slice_make(result->detail, len));
+        return;
+    }
+    wire_put_u32(out, (uint32_t)(len + 1 + reason_len));
+    wire_put_raw(out, slice_make(result->detail, len));
+    wire_put_u8(out, 0);
+    wire_put_raw(out, slice_make(result->reason, reason_len));
+}
+
 static void put_result(struct buf *out, const struct op_result *result)
 {
-    size_t detail_len = result->detail ? strnlen(result->detail, DETAIL_MAX) : 0;
     unsigned flags = 0;
 
     for (size_t i = 0; i < PARTS; i++) {
         flags |= *((const bool *)((const uint8_t *)result + parts[i])) ? 1U << i : 0;
     }
     wire_put_bytes(out, slice_str(err_symbol(result->err)));
-    wire_put_bytes(out, slice_make(result->detail, detail_len));
+    put_detail(out, result);
     wire_put_bytes(out, result->path);
     wire_put_u64(out, result->zxid);
     wire_put_u32(out, result->failed_index);
@@ -324,6 +342,9 @@ static void put_result(struct buf *out, const struct op_result *result)
     }
     if (result->has_session) {
         wire_put_fields(out, session_fields, &result->session);
+    }
+    if (result->has_change) {
+        wire_put_bytes(out, blob_slice(result->change));
     }
 }
 
@@ -350,7 +371,10 @@ static void own_texts(struct op_result *result, struct slice detail, struct slic
     if (detail.len > 0) {
         buf_append_slice(arena, detail);
         buf_append_byte(arena, 0);
+        size_t end = slice_find(detail, 0);
+
         result->detail = (const char *)arena->data;
+        result->reason = end < detail.len ? result->detail + end + 1 : NULL;
     }
     result->path = slice_make(arena->data + arena->len, path.len);
     buf_append_slice(arena, path);
@@ -371,6 +395,9 @@ static void get_parts(struct wire_reader *reader, uint8_t flags, struct op_resul
     }
     if (result->has_session) {
         wire_get_fields(reader, session_fields, &result->session);
+    }
+    if (result->has_change) {
+        result->change = blob_new(wire_get_bytes(reader, OP_CHANGE_BYTES_MAX));
     }
 }
 

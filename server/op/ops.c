@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "server/op/acl.h"
+#include "server/op/change.h"
 #include "server/op/trend_request.h"
 
 #define AT(member) offsetof(struct op_args, member)
@@ -52,9 +53,24 @@ static const struct op_field none[] = {{.name = NULL}};
 static const struct op_field by_secret[] = {
     FIELD("session", SECRET, PATH, secret), HASH_FIELD, {.name = NULL}};
 
-#define ZNODES   "/znodes/v1/{path}"
-#define SESSION  "/sessions/v1/{id}"
-#define SESSIONS "/sessions/v1"
+/* Fields of changes of the members. */
+#define MEMBER_FIELD(source) BOUNDED("id", MEMBER, source, member, 1, OP_MEMBER_ID_MAX)
+#define MEMBER_TEXTS                                                         \
+    FULL("peer", TEXT, BODY, peer, AT(has_peer), 0, OPS_TEXT_MAX),           \
+        FULL("client", TEXT, BODY, client, AT(has_client), 0, OPS_TEXT_MAX), \
+        FULL("zone", TEXT, BODY, zone, AT(has_zone), 0, OPS_TEXT_MAX)
+#define CHANGE_FIELDS(source)                                                               \
+    FULL("minTolerance", I32, source, min_tolerance, AT(has_tolerance), 0, OP_MEMBERS_MAX), \
+        BOUNDED("force", BOOL, source, force, 0, 1), DRY_RUN_FIELD(source), CONFIG_MATCH_FIELD
+#define DRY_RUN_FIELD(source)   BOUNDED("dryRun", BOOL, source, dry_run, 0, 1)
+#define CONFIG_MATCH_FIELD      FIELD("If-Match", CONFIG_MATCH, HEADER, has_etag)
+#define IDS_FIELD(name, member) BOUNDED(name, IDS, BODY, member, 0, OP_MEMBERS_MAX *OP_ID_BYTES)
+
+#define ZNODES      "/znodes/v1/{path}"
+#define SESSION     "/sessions/v1/{id}"
+#define SESSIONS    "/sessions/v1"
+#define ALL_MEMBERS "/ensemble/v1/members"
+#define ONE_MEMBER  "/ensemble/v1/members/{id}"
 
 /* One row for each operation. A request without `select` means the first row of its method and
  * route. */
@@ -148,6 +164,19 @@ static const struct op_def table[] = {
      FIELDS(FULL("hold", BOUND, BODY, hold, AT(has_hold), 1, UINT16_MAX),
             BOUNDED("raise", U32, BODY, raise, 1, UINT16_MAX),
             BOUNDED("force", BOOL, BODY, force, 0, 1))},
+    {OP_MEMBER_ADD, "member-add", "POST", ALL_MEMBERS, "", OP_KIND_WRITE, OP_SHAPE_CHANGE, 201, 0,
+     FIELDS(MEMBER_FIELD(BODY), MEMBER_TEXTS,
+            BOUNDED("autoPromote", BOOL, BODY, auto_promote, 0, 1), DRY_RUN_FIELD(BODY),
+            CONFIG_MATCH_FIELD)},
+    {OP_MEMBER_SET, "member-set", "PUT", ONE_MEMBER, "", OP_KIND_WRITE, OP_SHAPE_CHANGE, 200, 0,
+     FIELDS(MEMBER_FIELD(PATH), BOUNDED("role", ROLE, BODY, role, 0, OP_ROLE_VOTER), MEMBER_TEXTS,
+            CHANGE_FIELDS(BODY))},
+    {OP_MEMBER_REMOVE, "member-remove", "DELETE", ONE_MEMBER, "", OP_KIND_WRITE, OP_SHAPE_CHANGE,
+     200, 0, FIELDS(MEMBER_FIELD(PATH), CHANGE_FIELDS(QUERY))},
+    {OP_MEMBERS_CHANGE, "members-change", "PATCH", ALL_MEMBERS, "", OP_KIND_WRITE, OP_SHAPE_CHANGE,
+     200, 0,
+     FIELDS(IDS_FIELD("remove", remove), IDS_FIELD("promote", promote), IDS_FIELD("demote", demote),
+            CHANGE_FIELDS(BODY))},
     {.name = NULL},
 };
 
@@ -191,7 +220,7 @@ bool op_is_internal(enum op_id op)
 bool op_is_http_only(enum op_id op)
 {
     return op == OP_EXPORT || op == OP_IMPORT || op == OP_WATCHES || op == OP_TREND ||
-           op == OP_RELOAD || op == OP_LEVEL;
+           op == OP_RELOAD || op == OP_LEVEL || op_changes_members(op);
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)

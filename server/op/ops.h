@@ -52,8 +52,12 @@ enum op_field_type {
     OP_FIELD_KIND,       /* Kind of a watch, by name. */
     OP_FIELD_SINCE,      /* "0x1f", "31", or "<history hex>:<zxid hex>". */
     OP_FIELD_CONFLICT,
-    OP_FIELD_BOUND, /* A number, or null, which is 0: no bound. */
-    OP_FIELD_TYPES  /* Size of tables by type. */
+    OP_FIELD_BOUND,        /* A number, or null, which is 0: no bound. */
+    OP_FIELD_MEMBER,       /* The id of a member of the ensemble. */
+    OP_FIELD_ROLE,         /* Role of a member, by name. */
+    OP_FIELD_IDS,          /* A list of ids of members (op_ids_at). */
+    OP_FIELD_CONFIG_MATCH, /* If-Match with the ETag of the configuration: has_etag, etag_czxid. */
+    OP_FIELD_TYPES         /* Size of tables by type. */
 };
 
 /* The form of an answer. op_json writes it unless the comment names another writer. "Flat": the
@@ -74,6 +78,7 @@ enum op_shape {
     OP_SHAPE_SESSIONS,   /* A page of the list of all sessions. */
     OP_SHAPE_EPHEMERALS, /* Paths or objects. */
     OP_SHAPE_ACL,        /* Entries of a list, and the stat. */
+    OP_SHAPE_CHANGE,     /* What a change of the members does. */
     OP_SHAPE_FRONT,      /* Written by the front end: events as they happen. */
     OP_SHAPE_LINES,      /* Written by the front end: lines of JSON; the last has the outcome. */
     OP_SHAPE_IMPORT,     /* Written by the front end: progress of an import. */

@@ -1,6 +1,7 @@
 /* Parses arguments from text, and checks the rules across them. */
 #include "base/buf.h"
 #include "base/check.h"
+#include "server/op/change.h"
 #include "server/op/ops.h"
 #include "server/op/trend_request.h"
 #include "server/state/path.h"
@@ -44,6 +45,12 @@ static const struct word kind_words[] = {
     {"data", WATCH_DATA},           {"exists", WATCH_EXISTS},
     {"children", WATCH_CHILDREN},   {"persistent", WATCH_PERSISTENT},
     {"recursive", WATCH_RECURSIVE}, {NULL, 0},
+};
+
+static const struct word role_words[] = {
+    {"voter", OP_ROLE_VOTER},
+    {"observer", OP_ROLE_OBSERVER},
+    {NULL, 0},
 };
 
 _Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == WATCH_KINDS, "each kind has a name");
@@ -170,6 +177,18 @@ static enum err parse_number(const struct op_field *field, struct slice text, st
     return ERR_OK;
 }
 
+static enum err parse_member(const struct op_field *field, struct slice text, struct op_args *args,
+                             const char **ret_why)
+{
+    int64_t number = 0;
+
+    if (!number_parse(text, &number) || number < field->min || number > field->max) {
+        return refuse(ret_why, "must be the id of a member: a number from 1 to 65535");
+    }
+    *(uint32_t *)field_at(field, args) = (uint32_t)number;
+    return ERR_OK;
+}
+
 static enum err parse_bound(const struct op_field *field, struct slice text, struct op_args *args,
                             const char **ret_why)
 {
@@ -239,6 +258,23 @@ static enum err parse_match(const struct op_field *field, struct slice text, str
     return ERR_OK;
 }
 
+/* Parses "m<version hex>" with its quotes. Each configuration has a version, so * always holds. */
+static enum err parse_config_match(const struct op_field *field, struct slice text,
+                                   struct op_args *args, const char **ret_why)
+{
+    (void)field;
+    if (slice_eq(text, slice_str("*"))) {
+        return ERR_OK;
+    }
+    if (text.len < 4 || !slice_starts_with(text, slice_str("\"m")) ||
+        text.data[text.len - 1] != '"' ||
+        !op_hex_parse(slice_make(text.data + 2, text.len - 3), &args->etag_czxid)) {
+        return refuse(ret_why, "must be * or the ETag of GET /ensemble/v1");
+    }
+    args->has_etag = true;
+    return ERR_OK;
+}
+
 _Static_assert(sizeof(enum op_with) == sizeof(uint32_t), "parse_word writes any of these enums");
 
 static enum err parse_word(const struct op_field *field, struct slice text, struct op_args *args,
@@ -252,6 +288,7 @@ static enum err parse_word(const struct op_field *field, struct slice text, stru
         [OP_FIELD_DATAFORMAT] = {dataformat_words, "must be base64, utf8, auto, json or none"},
         [OP_FIELD_CONFLICT] = {conflict_words, "must be fail, skip or overwrite"},
         [OP_FIELD_KIND] = {kind_words, "must be data, exists, children, persistent or recursive"},
+        [OP_FIELD_ROLE] = {role_words, "must be voter or observer"},
     };
 
     uint32_t value = 0;
@@ -328,7 +365,8 @@ static enum err (*const parsers[OP_FIELD_TYPES])(const struct op_field *field, s
     [OP_FIELD_KIND] = parse_word,       [OP_FIELD_MATCH] = parse_match,
     [OP_FIELD_ACL_MATCH] = parse_match, [OP_FIELD_NONE_MATCH] = parse_none_match,
     [OP_FIELD_SECRET] = parse_secret,   [OP_FIELD_SINCE] = parse_since,
-    [OP_FIELD_BOUND] = parse_bound,
+    [OP_FIELD_BOUND] = parse_bound,     [OP_FIELD_MEMBER] = parse_member,
+    [OP_FIELD_ROLE] = parse_word,       [OP_FIELD_CONFIG_MATCH] = parse_config_match,
 };
 
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
@@ -362,60 +400,6 @@ static enum err check_path(const struct op_args *args, const char **ret_why)
               : path_check(buf_slice(&full), ret_why);
     buf_release(&full);
     return err;
-}
-
-/* ---- Series of recorded figures. ---- */
-
-static const char *const series_names[] = {
-#define X(symbol, name) name,
-    TREND_MAP(X)
-#undef X
-};
-
-const char *trend_series_name(enum trend_series series)
-{
-    ASSERT(series < TREND_COUNT);
-
-    return series_names[series];
-}
-
-bool trend_is_wanted(const struct trend_request *request, enum trend_series series)
-{
-    struct slice list = request->series;
-    bool wanted = list.len == 0;
-
-    while (list.len > 0 && !wanted) {
-        wanted = slice_eq(slice_cut(&list, ','), slice_str(series_names[series]));
-    }
-    return wanted;
-}
-
-static bool is_series(struct slice name)
-{
-    for (uint32_t i = 0; i < TREND_COUNT; i++) {
-        if (slice_eq(slice_str(series_names[i]), name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-enum err trend_check(const struct trend_request *request, const char **ret_why)
-{
-    struct slice rest = request->series;
-
-    if (request->step_s != TREND_FINE_S && request->step_s != TREND_COARSE_S) {
-        return refuse(ret_why, "step= must be 1 or 10 (seconds)");
-    }
-    while (rest.len > 0) {
-        if (!is_series(slice_cut(&rest, ','))) {
-            return refuse(
-                ret_why,
-                "series= must be names of series, comma separated; without series= the answer has "
-                "all series");
-        }
-    }
-    return ERR_OK;
 }
 
 /* ---- Rules across arguments. ---- */
@@ -499,7 +483,7 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
          "public= must be given: the public id of a session"},
         {args->op == OP_LEVEL && args->has_hold == (args->raise != 0),
          "one of hold and raise must be given"},
-        {args->force && args->raise == 0, "force needs raise"},
+        {args->op == OP_LEVEL && args->force && args->raise == 0, "force needs raise"},
         {args->expire_s != 0 && args->timeout_ms != 0, "expire and timeout_ms exclude each other"},
     };
 
@@ -511,6 +495,9 @@ static enum err check_one(const struct op_args *args, const char **ret_why)
     const struct op_def *def = ops_by_id(args->op);
     enum err err = check_needs(args, ret_why);
 
+    if (err == ERR_OK && op_changes_members(args->op)) {
+        err = op_change_check(args, ret_why);
+    }
     if (err == ERR_OK && args->op == OP_TREND) {
         err = trend_check(&(struct trend_request){.step_s = args->step_s, .series = args->series},
                           ret_why);

@@ -1,3 +1,4 @@
+#include "server/op/change.h"
 #include "server/op/ops.h"
 #include "server/prepare/prep_int.h"
 
@@ -58,13 +59,14 @@ size_t prep_pending(const struct prep *prep)
     return overlay_count(&prep->overlay);
 }
 
-/* While the disks of a quorum are nearly full, refuses all requests except deletes, reaps and ends
- * of sessions. OP_ATTACH has its own check (prep_session.c). */
+/* While the disks of a quorum are nearly full, refuses all requests except deletes, reaps, ends of
+ * sessions, and changes of the members, by which a replica with room may take the place of one
+ * without. OP_ATTACH has its own check (prep_session.c). */
 static enum err check_space(const struct prep_step *step)
 {
     enum op_id op = step->job->args->op;
-    bool frees =
-        op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE || op == OP_KILL;
+    bool frees = op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE ||
+                 op == OP_KILL || op_changes_members(op);
 
     if (step->job->low_since != 0 && !frees && op != OP_ATTACH) {
         return prep_refuse(
@@ -76,10 +78,22 @@ static enum err check_space(const struct prep_step *step)
 }
 
 static enum err (*const checks[OP_IDS])(const struct prep_step *, const struct op_args *) = {
-    [OP_CREATE] = prep_create,        [OP_SET] = prep_set,       [OP_DELETE] = prep_delete,
-    [OP_CHECK] = prep_check,          [OP_REAP] = prep_reap,     [OP_SETACL] = prep_set_acl,
-    [OP_SESSION] = prep_open_session, [OP_ATTACH] = prep_attach, [OP_CLOSE] = prep_close,
-    [OP_EXPIRE] = prep_expire,        [OP_KILL] = prep_kill,     [OP_LEVEL] = prep_level,
+    [OP_CREATE] = prep_create,
+    [OP_SET] = prep_set,
+    [OP_DELETE] = prep_delete,
+    [OP_CHECK] = prep_check,
+    [OP_REAP] = prep_reap,
+    [OP_SETACL] = prep_set_acl,
+    [OP_SESSION] = prep_open_session,
+    [OP_ATTACH] = prep_attach,
+    [OP_CLOSE] = prep_close,
+    [OP_EXPIRE] = prep_expire,
+    [OP_KILL] = prep_kill,
+    [OP_LEVEL] = prep_change,
+    [OP_MEMBER_ADD] = prep_change,
+    [OP_MEMBER_SET] = prep_change,
+    [OP_MEMBER_REMOVE] = prep_change,
+    [OP_MEMBERS_CHANGE] = prep_change,
 };
 
 static enum err prep_one(const struct prep_step *step, const struct op_args *args)
@@ -213,6 +227,11 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
     if (err == ERR_OK) {
         begin(&step);
         err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
+    }
+    if (err == ERR_OK && result->has_change && args->dry_run) {
+        overlay_rollback(&prep->overlay);
+        buf_clear(out);
+        return ERR_OK;
     }
     if (err == ERR_OK) {
         err = finish(&step);

@@ -38,6 +38,19 @@ void prep_free(struct prep *prep);
 /* Forgets all in-flight changes. To be called on every change of role. */
 void prep_clear(struct prep *prep);
 
+enum {
+    PREP_WHY_MAX = 320 /* Bytes of a sentence, with its NUL. */
+};
+
+/* What the leader says about a change of the configuration that a client asks for. */
+struct prep_verdict {
+    enum err err; /* Why it cannot be made; ERR_OK: it can. */
+    char why[PREP_WHY_MAX];
+    const char *reason;  /* Constant name of the reason (op_result.reason), or NULL. */
+    bool must_hand_over; /* Refused, but the next leader can make it. */
+    struct buf answer;   /* The answer (change.h) of a change of the members; empty: none. */
+};
+
 /* A request to prepare. */
 struct prep_job {
     const struct op_args *args;
@@ -50,8 +63,7 @@ struct prep_job {
      * this zxid. */
     zxid_t low_since;
     struct prep_room room;
-    enum err change_err;    /* level: why the leader cannot make the change; ERR_OK: it can. */
-    const char *change_why; /* The sentence, if it cannot. */
+    const struct prep_verdict *verdict; /* Changes of the configuration only. */
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
@@ -59,7 +71,8 @@ struct prep_job {
  * On error `result` says what failed and why (err, detail, stat of a failed version check,
  * failed_index and results of a multi) and `out` is empty; the caller sets the zxid of the result.
  * OK with an empty `out`: `job->key` was used before. `result` is then the remembered answer, with
- * `replayed` set and the zxid of the first write, and nothing is to be proposed. `zxid` must be
+ * `replayed` set and the zxid of the first write, and nothing is to be proposed. The same holds for
+ * the dry run of a change of the members, whose result has the answer. `zxid` must be
  * above all zxids that were prepared or applied. */
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result);

@@ -80,7 +80,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args);
 enum err prep_check(const struct prep_step *step, const struct op_args *args);
 enum err prep_reap(const struct prep_step *step, const struct op_args *args);
 enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
-enum err prep_level(const struct prep_step *step, const struct op_args *args);
+enum err prep_change(const struct prep_step *step, const struct op_args *args);
 
 /* ---- Quotas. ---- */
 

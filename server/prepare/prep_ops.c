@@ -313,24 +313,47 @@ enum err prep_set_acl(const struct prep_step *step, const struct op_args *args)
     return err;
 }
 
-/* A change of the replicated configuration, which the leader has judged. Its transaction has no
- * effect but the remembered answer. */
-enum err prep_level(const struct prep_step *step, const struct op_args *args)
+/* ---- Changes of the replicated configuration, which the leader has judged. ---- */
+
+static enum err refuse_change(const struct prep_step *step, const struct prep_verdict *verdict)
+{
+    struct op_result *result = step->result;
+
+    op_result_release(result);
+    if (verdict->answer.len > 0 && verdict->err == ERR_BAD_VERSION) {
+        result->has_change = true;
+        result->change = blob_new(buf_slice(&verdict->answer));
+    }
+    buf_append_str(&result->arena, verdict->why);
+    buf_append_byte(&result->arena, 0);
+    ASSERT(!result->arena.overflow);
+    result->reason = verdict->reason;
+    return prep_refuse(step, verdict->err, (const char *)result->arena.data);
+}
+
+/* The transaction has no effect but the answers, which the client gets at once and which a key
+ * remembers: the leader puts it into the record of the configuration. */
+enum err prep_change(const struct prep_step *step, const struct op_args *args)
 {
     const struct op_principal *who = step->job->who;
-    struct buf *text = &step->result->arena;
+    const struct prep_verdict *verdict = step->job->verdict;
 
-    (void)args;
     if (who == NULL || who->auth == NULL || !who->auth->super) {
         return prep_refuse(step, ERR_NO_AUTH,
-                           "only the super user may change the feature level or its hold");
+                           args->op == OP_LEVEL
+                               ? "only the super user may change the feature level or its hold"
+                               : "only the super user may change the members of the ensemble");
     }
-    if (step->job->change_err == ERR_OK) {
-        return ERR_OK;
+    if (verdict->err != ERR_OK) {
+        return refuse_change(step, verdict);
     }
-    op_result_release(step->result);
-    buf_append_str(text, step->job->change_why);
-    buf_append_byte(text, 0);
-    ASSERT(!text->overflow);
-    return prep_refuse(step, step->job->change_err, (const char *)text->data);
+    if (verdict->answer.len > 0) {
+        struct slice answer = buf_slice(&verdict->answer);
+
+        step->result->has_change = true;
+        step->result->change = blob_new(answer);
+        txn_put(step->out, &(struct txn_effect){
+                               .type = TXN_ANSWER, .flags = TXN_REPLY, .answer.bytes = answer});
+    }
+    return ERR_OK;
 }

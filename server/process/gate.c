@@ -33,6 +33,14 @@ void gate_release(struct gate *gate)
     mutex_destroy(&gate->mutex);
 }
 
+static void publish_pending(struct publication *to, const struct zab_config *pending)
+{
+    to->has_pending = pending != NULL;
+    if (pending) {
+        to->pending = *pending;
+    }
+}
+
 void gate_publish(struct gate *gate, const struct replica_status *status)
 {
     struct core *core = &gate->server->core;
@@ -45,6 +53,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     mutex_lock(&gate->mutex);
     to->replica = *status;
     to->config = *zab_config(replica_zab(core->replica));
+    publish_pending(to, zab_pending(replica_zab(core->replica)));
     to->peer_count = count;
     memcpy(to->peers, peers, count * sizeof peers[0]);
     if (core->tcp) {

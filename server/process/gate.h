@@ -77,7 +77,7 @@ uint64_t gate_history(struct gate *gate);
 /* Write the JSON bodies of the status operations, one JSON value each. Any thread. */
 void gate_write_status(struct gate *gate, struct jsonw *json);
 /* `https`: the client uses https, so the URLs of the replicas do. */
-void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json);
+zxid_t gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
 /* Writes one JSON array: the client addresses ("host:port") of the other replicas, as far as they
@@ -143,9 +143,10 @@ void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figure
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);
 
 /* Writes the answer of an OP_SHAPE_INFO operation, one JSON value. `session` is the public id of
- * the request's session, or 0. Any thread. */
-void gate_write_info(struct gate *gate, const struct op_args *args,
-                     const struct op_principal *principal, uint64_t session, struct jsonw *json);
+ * the request's session, or 0. Returns the version of the configuration in the answer of
+ * OP_ENSEMBLE, else 0. Any thread. */
+zxid_t gate_write_info(struct gate *gate, const struct op_args *args,
+                       const struct op_principal *principal, uint64_t session, struct jsonw *json);
 
 /* ---- Credentials: see guard.h. Any thread. ---- */
 

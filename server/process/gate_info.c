@@ -258,7 +258,8 @@ static void write_heartbeat(struct jsonw *json, const struct heartbeat *heartbea
     jsonw_kv_u64(json, "uptime_ms", heartbeat->host.up_ms);
 }
 
-static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy,
+/* Writes the rest of this replica's entry; true if it serves. */
+static bool write_self(struct gate *gate, struct jsonw *json, const struct publication *copy,
                        const struct core_peer *link, bool https)
 {
     const struct heartbeat *heartbeat =
@@ -279,6 +280,12 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     jsonw_kv_cstr(json, "peer_tls",
                   keys_mode_name((enum keys_mode)gate->server->config->peers.tls));
     write_url(json, gate->server->config->clients.advertise_client, https);
+    return status.serving;
+}
+
+static bool is_serving(const char *state)
+{
+    return strcmp(state, "leader") == 0 || strcmp(state, "follower") == 0;
 }
 
 /* Writes how the connection with the peer is sealed, and the peer's peerTls if it is known. */
@@ -313,7 +320,8 @@ static void write_heard(struct jsonw *json, const struct heartbeat *heartbeat, c
     }
 }
 
-static void write_peer(const struct config *config, struct jsonw *json,
+/* Writes the rest of the entry of another replica; true if it leads or follows. */
+static bool write_peer(const struct config *config, struct jsonw *json,
                        const struct publication *copy, const struct zab_peer_status *peer,
                        const struct core_peer *link, bool https)
 {
@@ -340,7 +348,8 @@ static void write_peer(const struct config *config, struct jsonw *json,
     }
     write_duplicate(config, json, link);
     write_seal(json, &link->seal);
-    write_url(json, link->advertise, https);
+    write_url(json, link->advertise[0] != '\0' ? link->advertise : link->client, https);
+    return is_serving(state);
 }
 
 /* Writes the address for other replicas: that of the configuration file, else that of the committed
@@ -358,23 +367,29 @@ static void write_address(struct jsonw *json, const struct member_row *row,
     }
 }
 
-static void write_member(struct gate *gate, struct jsonw *json, const struct publication *copy,
+/* Writes a member; true if it is a voter in step, as this replica sees it. */
+static bool write_member(struct gate *gate, struct jsonw *json, const struct publication *copy,
                          const struct member_row *row, bool https)
 {
     const struct config *config = gate->server->config;
     const struct zab_peer_status *peer = peer_of(copy, row->id);
     const struct core_peer *link = links_see(&copy->links, row->id);
+    const struct zab_member *member = zab_config_find(&copy->config, row->id);
+    bool serves = false;
 
     jsonw_object(json);
-    jsonw_kv_u64(json, "id", row->id);
-    jsonw_kv_cstr(json, "role", row->voter ? "voter" : "observer");
+    gate_write_role(json, &copy->config, row);
     write_address(json, row, link);
     if (row->id == config->id) {
-        write_self(gate, json, copy, link, https);
+        serves = write_self(gate, json, copy, link, https);
     } else if (peer) {
-        write_peer(config, json, copy, peer, link, https);
+        serves = write_peer(config, json, copy, peer, link, https);
+    }
+    if (link->zone[0] != '\0') {
+        jsonw_kv_cstr(json, "zone", link->zone);
     }
     jsonw_object_end(json);
+    return serves && member && member->voter;
 }
 
 static void write_hold(struct jsonw *json, const struct zab_config *config)
@@ -387,11 +402,13 @@ static void write_hold(struct jsonw *json, const struct zab_config *config)
     }
 }
 
-void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
+zxid_t gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
     struct publication *copy = gate_published(gate);
+    zxid_t version = copy->config.version;
     struct members members;
+    uint32_t in_step = 0;
 
     jsonw_object(json);
     write_cluster(json, &copy->config);
@@ -407,11 +424,13 @@ void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
     jsonw_kv_array(json, "members");
     members_list(config, &copy->config, &members);
     for (uint32_t i = 0; i < members.count; i++) {
-        write_member(gate, json, copy, &members.rows[i], https);
+        in_step += write_member(gate, json, copy, &members.rows[i], https) ? 1 : 0;
     }
     jsonw_array_end(json);
+    gate_write_changes(json, copy, in_step);
     jsonw_object_end(json);
     mem_free(copy);
+    return version;
 }
 
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json)

@@ -24,8 +24,10 @@ struct core_peer {
     uint32_t id;
     char address[LINK_ADDRESS_MAX]; /* host:port for other replicas, in the committed configuration;
                                        "": it has none. */
-    bool address_known;             /* `address` was taken from the configuration of */
-    zxid_t address_version;         /* this version. */
+    char zone[ZAB_ZONE_MAX + 1];    /* Likewise. */
+    char client[ZAB_CLIENT_MAX + 1]; /* Likewise, for clients. */
+    bool address_known;              /* These three were taken from the configuration of */
+    zxid_t address_version;          /* this version. */
     char advertise[CONFIG_HOST_MAX];
     char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "": they do not. */
     bool refusal_waits;               /* `refused` is still to be logged. */

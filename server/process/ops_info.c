@@ -37,15 +37,16 @@ static void write_whoami(struct gate *gate, const struct op_principal *principal
     jsonw_object_end(json);
 }
 
-void gate_write_info(struct gate *gate, const struct op_args *args,
-                     const struct op_principal *principal, uint64_t session, struct jsonw *json)
+zxid_t gate_write_info(struct gate *gate, const struct op_args *args,
+                       const struct op_principal *principal, uint64_t session, struct jsonw *json)
 {
     enum op_id op = args->op;
+    zxid_t version = 0;
 
     if (op == OP_STATUS) {
         gate_write_status(gate, json);
     } else if (op == OP_ENSEMBLE) {
-        gate_write_ensemble(gate, principal->https, json);
+        version = gate_write_ensemble(gate, principal->https, json);
     } else if (op == OP_LIMITS) {
         gate_write_limits(gate, json);
     } else if (op == OP_TREND) {
@@ -54,4 +55,5 @@ void gate_write_info(struct gate *gate, const struct op_args *args,
         ASSERT(op == OP_WHOAMI);
         write_whoami(gate, principal, session, json);
     }
+    return version;
 }

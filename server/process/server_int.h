@@ -189,6 +189,8 @@ struct publication {
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX]; /* The last status report of each replica. */
     size_t heartbeat_count;
     struct zab_config config;
+    bool has_pending; /* A change of the configuration is under way: */
+    struct zab_config pending;
     struct tcp_figures tcp;
     struct store_figures store;
     uint64_t at_ms;
@@ -370,6 +372,14 @@ void core_refresh_links(struct server *server);
 
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
+
+/* gate_members.c: writes id and role of a member into the open object. */
+void gate_write_role(struct jsonw *json, const struct zab_config *config,
+                     const struct member_row *row);
+
+/* Writes what the configuration tolerates and which change of it is under way. `in_step`: voters
+ * that serve, as this replica sees them. */
+void gate_write_changes(struct jsonw *json, const struct publication *copy, uint32_t in_step);
 
 /* Core thread: copies the core's state for the other threads. */
 void gate_publish(struct gate *gate, const struct replica_status *status);

@@ -202,6 +202,7 @@ struct replica {
         zxid_t low_since; /* First zxid prepared while the disks of so many voters are nearly full
                              that the other voters are no quorum; 0: they are a quorum. */
         uint64_t reap_ms; /* Time of the next scan for due work. */
+        bool hands_over;  /* It has tried to hand over, because of a change of the members. */
     } leader;
 
     struct { /* Bytes that effects point to, until the next step. */
@@ -265,8 +266,9 @@ bool fifo_is_overtaken(const struct replica *replica, const struct op_request *r
 enum lead_outcome {
     LEAD_PROPOSED,
     LEAD_REFUSED,
-    LEAD_REPLAYED, /* A write with this key was done before; `result` is its answer. */
-    LEAD_LATER     /* There is no room for another proposal. */
+    LEAD_ANSWERED, /* `result` is the answer, and nothing is proposed: a write with this key was
+                      done before, or it is a dry run. */
+    LEAD_LATER     /* There is no room for another proposal, or another replica is to lead. */
 };
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
                                struct op_result *result, zxid_t *ret_zxid);
@@ -277,6 +279,20 @@ void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
 zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms); /* 0: nothing was written. */
 void lead_keep_age_idle(struct replica *replica);
+
+/* replica_change.c: changes of the configuration for clients. */
+bool lead_is_change(enum op_id op);
+
+/* Judges the change that would get `zxid`. The buffer of the verdict has room for the answer. */
+void lead_judge(struct replica *replica, const struct op_args *args, zxid_t zxid,
+                struct prep_verdict *ret_verdict);
+
+/* Proposes a change that lead_judge has just accepted, with the transaction of the client. */
+void lead_propose_change(struct replica *replica, const struct op_args *args, struct slice txn);
+
+/* Hands over to another replica because of a change that takes the vote of this one: LEAD_LATER,
+ * or LEAD_REFUSED with the result if that was tried already. */
+enum lead_outcome lead_hand_over(struct replica *replica, struct op_result *result);
 
 /* Keeps the bytes that an effect of this step points to, until the next step. */
 void replica_keep(struct replica *replica, struct blob *take_blob);

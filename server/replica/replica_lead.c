@@ -68,7 +68,7 @@ static bool handle_forward(struct replica *replica, const struct forward *forwar
         result.err = ERR_FORMAT;
         zxid = replica->status.last + 1;
     }
-    if (outcome == LEAD_REFUSED || outcome == LEAD_REPLAYED) {
+    if (outcome == LEAD_REFUSED || outcome == LEAD_ANSWERED) {
         answer_forward(replica, forward, &result, zxid - 1);
     }
     op_result_release(&result);

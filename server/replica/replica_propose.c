@@ -1,4 +1,5 @@
 /* What the leader proposes: prepared requests, and transactions of its own when they are due. */
+#include "server/op/change.h"
 #include "server/replica/replica_int.h"
 
 /* ---- Bytes that effects point to. ---- */
@@ -27,32 +28,6 @@ void replica_release_kept(struct replica *replica)
 
 /* ---- Requests. ---- */
 
-static enum zab_fault change(struct replica *replica, const struct op_args *args, struct slice txn,
-                             bool dry_run, struct zab_change_report *ret_report)
-{
-    const struct zab_change change = {.level = (uint16_t)args->raise,
-                                      .force = args->force,
-                                      .sets_hold = args->has_hold,
-                                      .hold = (uint16_t)args->hold,
-                                      .dry_run = dry_run};
-
-    return zab_change(replica->zab, &change, txn, ret_report, &replica->inner);
-}
-
-/* Sets in the job whether the change can be made now, and why not. */
-static void judge_change(struct replica *replica, const struct op_args *args,
-                         struct prep_job *inout_job, char why[ZAB_TEXT_MAX])
-{
-    struct zab_change_report report;
-    enum zab_fault fault = change(replica, args, slice_make(NULL, 0), true, &report);
-
-    if (fault != ZAB_FAULT_NONE) {
-        zab_fault_text(fault, &report, why);
-        inout_job->change_err = fault == ZAB_FAULT_NOT_READY ? ERR_NOT_READY : ERR_CHANGE_REFUSED;
-        inout_job->change_why = why;
-    }
-}
-
 static enum err prepare(struct replica *replica, const struct prep_job *job, zxid_t zxid,
                         struct op_result *result)
 {
@@ -64,11 +39,6 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
     } else if (replica->leader.low_since == 0) {
         replica->leader.low_since = zxid;
         replica->counts.low_periods++;
-    }
-    char why[ZAB_TEXT_MAX];
-
-    if (job->args->op == OP_LEVEL) {
-        judge_change(replica, job->args, &now, why);
     }
     now.low_since = replica->leader.low_since;
     now.room = replica->heartbeats.room;
@@ -82,15 +52,12 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
  * it is of a change of the configuration, within that. */
 static void propose(struct replica *replica, const struct op_args *args)
 {
-    struct zab_change_report report;
     struct wire_reader reader;
     struct txn_header header;
     enum err err = ERR_OK;
 
-    if (args && args->op == OP_LEVEL) {
-        enum zab_fault fault = change(replica, args, buf_slice(&replica->txn), false, &report);
-
-        ASSERT(fault == ZAB_FAULT_NONE); /* judge_change has found none. */
+    if (args && lead_is_change(args->op)) {
+        lead_propose_change(replica, args, buf_slice(&replica->txn));
     } else {
         err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
     }
@@ -101,16 +68,11 @@ static void propose(struct replica *replica, const struct op_args *args)
     replica->counts.proposals++;
 }
 
-enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
-                               struct op_result *result, zxid_t *ret_zxid)
+/* Prepares and proposes the request as `*ret_zxid`. */
+static enum lead_outcome run(struct replica *replica, const struct prep_job *job,
+                             struct op_result *result, zxid_t *ret_zxid)
 {
-    zxid_t zxid = zab_next_zxid(replica->zab);
-
-    if (zxid == 0) {
-        return LEAD_LATER;
-    }
-    *ret_zxid = zxid;
-    enum err err = prepare(replica, job, zxid, result);
+    enum err err = prepare(replica, job, *ret_zxid, result);
 
     if (err == ERR_DISK_FULL) {
         PROBE("replica.quorum_low");
@@ -124,12 +86,41 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
         return LEAD_REFUSED;
     }
     if (replica->txn.len == 0) {
-        ASSERT(result->replayed);
+        ASSERT(result->replayed || result->has_change);
         PROBE("replica.replayed");
-        return LEAD_REPLAYED;
+        return LEAD_ANSWERED;
     }
     propose(replica, job->args);
     return LEAD_PROPOSED;
+}
+
+static enum lead_outcome run_change(struct replica *replica, const struct prep_job *job,
+                                    struct op_result *result, zxid_t *ret_zxid)
+{
+    struct prep_job judged = *job;
+    struct prep_verdict verdict;
+
+    buf_init(&verdict.answer, OP_CHANGE_BYTES_MAX);
+    lead_judge(replica, job->args, *ret_zxid, &verdict);
+    judged.verdict = &verdict;
+    enum lead_outcome outcome = run(replica, &judged, result, ret_zxid);
+
+    if (verdict.must_hand_over && result->err == ERR_CHANGE_REFUSED) {
+        outcome = lead_hand_over(replica, result);
+    }
+    buf_release(&verdict.answer);
+    return outcome;
+}
+
+enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
+                               struct op_result *result, zxid_t *ret_zxid)
+{
+    *ret_zxid = zab_next_zxid(replica->zab);
+    if (*ret_zxid == 0) {
+        return LEAD_LATER;
+    }
+    return lead_is_change(job->args->op) ? run_change(replica, job, result, ret_zxid)
+                                         : run(replica, job, result, ret_zxid);
 }
 
 enum lead_outcome lead_prepare_own(struct replica *replica, const struct op_args *args)

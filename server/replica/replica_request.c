@@ -76,11 +76,11 @@ void request_reply(struct replica *replica, struct op_request *request, enum err
     finish(replica, request);
 }
 
-/* Whether the leader has answered without a transaction: a refusal, or the remembered result of an
- * earlier write with the same key. */
+/* Whether the leader has answered without a transaction: a refusal, the remembered result of an
+ * earlier write with the same key, or that of a dry run. */
 static bool is_deferred_reply(const struct op_request *request)
 {
-    return request->result.err != ERR_OK || request->result.replayed;
+    return request->result.err != ERR_OK || request->result.replayed || request->result.has_change;
 }
 
 /* Whether the zxid is applied. While the log has not reached the end of a fuzzy snapshot, the state
@@ -225,7 +225,7 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         set_stage(replica, request, REQUEST_PROPOSED);
         break;
     case LEAD_REFUSED:
-    case LEAD_REPLAYED:
+    case LEAD_ANSWERED:
         request->wait_zxid = zxid - 1;
         dispatch_round(replica, request);
         break;
@@ -411,6 +411,10 @@ static void fill_result(struct op_result *result, const struct state *state,
     case TXN_SESSION_MOVE:
         view_fill_session(state_session(state, change->session), &result->session);
         result->has_session = true;
+        break;
+    case TXN_ANSWER:
+        result->has_change = true;
+        result->change = blob_ref(change->data);
         break;
     case TXN_SESSION_CLOSE:
     case TXN_REMEMBER:

@@ -468,6 +468,9 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
     if (apply->node != NULL && (effect->type == TXN_CREATE || effect->type == TXN_SET)) {
         change->data = blob_ref(apply->node->data);
     }
+    if (effect->type == TXN_ANSWER) {
+        change->data = blob_new(effect->answer.bytes);
+    }
     if (effect->type == TXN_SESSION_MOVE) {
         change->attach = effect->move.attach;
         change->member = effect->move.member;
@@ -501,6 +504,7 @@ static bool is_sound(struct apply *apply, const struct txn_effect *effect)
     case TXN_DELETE:
     case TXN_CHECK:
     case TXN_SESSION_MOVE:
+    case TXN_ANSWER:
         return true;
     }
     UNREACHABLE();
@@ -541,7 +545,8 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
             apply->acl = 0;
             apply->parent_acl = 0;
             apply->session = 0;
-            err = apply_of[effect.type](apply, &effect);
+            /* An answer changes nothing. */
+            err = effect.type == TXN_ANSWER ? ERR_OK : apply_of[effect.type](apply, &effect);
         }
         if (err == ERR_OK && changes != NULL) {
             add_change(apply, &effect, changes);

@@ -207,6 +207,7 @@ static void take_back(struct state *state, const struct undo_entry *entry)
         remember_insert(state, entry->remembered);
         return;
     case TXN_CHECK:
+    case TXN_ANSWER:
         break;
     }
     UNREACHABLE();

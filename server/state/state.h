@@ -106,7 +106,8 @@ struct state_change {
     bool reply;              /* This effect answers an operation of the request. */
     struct slice path;       /* Points into the transaction's bytes; empty: no znode. */
     struct stat_view stat;   /* Stat after the effect; zero after a delete. */
-    struct blob *data;       /* CREATE, SET: the data after the effect; NULL: null data. */
+    struct blob *data;       /* CREATE, SET: the data after the effect; NULL: null data. ANSWER: the
+                                answer. */
     struct blob *acl;        /* ACL after the effect (DELETE: before it); NULL: open to all. */
     struct blob *parent_acl; /* CREATE, DELETE: ACL of the parent; NULL: open to all. */
     uint64_t session; /* SESSION_*: its id. CREATE, DELETE: id of an ephemeral's owner, or 0. */

@@ -44,6 +44,7 @@ static const struct wire_field fields_of[][FIELDS_MAX] = {
     [TXN_REMEMBER] = {BYTES(remember.scope, TXN_SCOPE_MAX), BYTES(remember.key, TXN_KEY_MAX),
                       RAW(remember.fingerprint), BYTES(remember.result, TXN_RESULT_MAX)},
     [TXN_FORGET] = {INT(forget.horizon)},
+    [TXN_ANSWER] = {BYTES(answer.bytes, TXN_ANSWER_MAX)},
 };
 
 static int64_t age_within(int64_t age_ms)
@@ -200,7 +201,7 @@ static bool flags_fit(const struct txn_effect *effect)
 
 void txn_put(struct buf *out, const struct txn_effect *effect)
 {
-    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET && flags_fit(effect));
+    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_ANSWER && flags_fit(effect));
 
     wire_put_u8(out, (uint8_t)effect->type);
     wire_put_u8(out, effect->flags);
@@ -238,6 +239,7 @@ static bool is_sound(const struct txn_effect *effect)
     case TXN_SESSION_MOVE:
         return effect->move.session != 0;
     case TXN_REMEMBER:
+    case TXN_ANSWER:
         return true;
     case TXN_FORGET:
         return effect->forget.horizon != 0;
@@ -252,7 +254,7 @@ enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect)
     }
     uint8_t type = wire_get_u8(reader);
 
-    if (type < TXN_CREATE || type > TXN_FORGET) {
+    if (type < TXN_CREATE || type > TXN_ANSWER) {
         return ERR_FORMAT;
     }
     *ret_effect = (struct txn_effect){.type = (enum txn_effect_type)type};

@@ -25,16 +25,17 @@ enum {
     TXN_VERSION_OLDEST = 2, /* Without flags of the header, and without TXN_VERSION_BEFORE. */
     TXN_EFFECTS_MAX = 1000000,
 
-    TXN_ACL_MAX = 16384,      /* Bytes of an encoded ACL. */
-    TXN_SECRET_HASH_LEN = 32, /* SHA-256 of a session's secret. */
-    TXN_FROM_MAX = 128,       /* Bytes of a client's address and identity. */
-    TXN_ACTOR_IDS_MAX = 16,   /* Identities of an actor. */
-    TXN_ACTOR_ID_MAX = 256,   /* Bytes of one of them. */
-    TXN_ACTOR_MAX = 8192,     /* Bytes of an encoded actor. */
-    TXN_SCOPE_MAX = 2048,     /* Bytes of the scope of an idempotency key. */
-    TXN_KEY_MAX = 256,        /* Bytes of the key itself. */
-    TXN_FINGERPRINT_LEN = 16, /* Bytes of the hash of the request that has the key. */
-    TXN_RESULT_MAX = 16 << 20 /* Bytes of a remembered result. */
+    TXN_ACL_MAX = 16384,       /* Bytes of an encoded ACL. */
+    TXN_SECRET_HASH_LEN = 32,  /* SHA-256 of a session's secret. */
+    TXN_FROM_MAX = 128,        /* Bytes of a client's address and identity. */
+    TXN_ACTOR_IDS_MAX = 16,    /* Identities of an actor. */
+    TXN_ACTOR_ID_MAX = 256,    /* Bytes of one of them. */
+    TXN_ACTOR_MAX = 8192,      /* Bytes of an encoded actor. */
+    TXN_SCOPE_MAX = 2048,      /* Bytes of the scope of an idempotency key. */
+    TXN_KEY_MAX = 256,         /* Bytes of the key itself. */
+    TXN_FINGERPRINT_LEN = 16,  /* Bytes of the hash of the request that has the key. */
+    TXN_RESULT_MAX = 16 << 20, /* Bytes of a remembered result. */
+    TXN_ANSWER_MAX = 1024      /* Bytes of a txn_answer. */
 };
 
 /* A leader proposes times within these bounds only; the lower bounds are 0 for the age and
@@ -82,6 +83,7 @@ enum txn_effect_type {
     TXN_SESSION_MOVE = 8,  /* struct txn_session_move. */
     TXN_REMEMBER = 9,      /* struct txn_remember; at most one in a transaction. */
     TXN_FORGET = 10,       /* struct txn_forget. */
+    TXN_ANSWER = 11,       /* struct txn_answer; from feature level 2 on. */
 };
 
 enum {
@@ -155,6 +157,11 @@ struct txn_forget {
     zxid_t horizon; /* At most the zxid of this transaction. */
 };
 
+/* The answer of a request that only the leader can make. It changes nothing. */
+struct txn_answer {
+    struct slice bytes; /* Opaque here. */
+};
+
 struct txn_effect {
     enum txn_effect_type type;
     uint8_t flags;
@@ -175,6 +182,7 @@ struct txn_effect {
         struct txn_session_move move;
         struct txn_remember remember;
         struct txn_forget forget;
+        struct txn_answer answer;
     };
 };
 

@@ -7,7 +7,7 @@
 /* Whether the window keeps this type of effect: watches, on_change or the newest ACLs need it. */
 static bool is_news(enum txn_effect_type type)
 {
-    return type != TXN_CHECK && type != TXN_REMEMBER && type != TXN_FORGET;
+    return type != TXN_CHECK && type != TXN_REMEMBER && type != TXN_FORGET && type != TXN_ANSWER;
 }
 
 static uint32_t count_news(const struct state_changes *changes)

@@ -16,6 +16,11 @@ const LINES_TYPE = 'Content-Type: application/x-ndjson';
 const OWNER = `Authorization: Basic ${Buffer.from('bob:secret').toString('base64')}`;
 const STRANGER = `Authorization: Basic ${Buffer.from('eve:secret').toString('base64')}`;
 
+/** A valid id of the collection. */
+function idOf(path) {
+  return path.startsWith('/sessions') ? SESSION : '4';
+}
+
 /** All operations, each with some valid target. */
 export function operationsOf(document) {
   return Object.entries(document.paths).flatMap(([path, item]) =>
@@ -26,7 +31,7 @@ export function operationsOf(document) {
         write: WRITES.includes(key),
         path,
         operation,
-        target: withChoice(path.replace('{path}', 'outcomes').replace('{id}', SESSION), operation, document),
+        target: withChoice(path.replace('{path}', 'outcomes').replace('{id}', idOf(path)), operation, document),
       })),
   );
 }
@@ -70,7 +75,7 @@ function faults({ method, write, operation, target, path }) {
   add(
     named && has(401) && operation.security === undefined,
     one(401, { headers: ['Authorization: Bearer x'] }),
-    one(has(404) && path.endsWith('{id}') ? 404 : 401, { headers: ['Zk-Session: x'] }),
+    one(has(404) && path === '/sessions/v1/{id}' ? 404 : 401, { headers: ['Zk-Session: x'] }),
   );
   add(
     method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS',

@@ -90,7 +90,7 @@ static void check_changes(const struct state *state, const struct state_changes 
     for (size_t i = 0; i < count; i++) {
         const struct state_change *change = &changes->items[i];
 
-        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_FORGET);
+        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_ANSWER);
         ASSERT((change->path.len > 0) == (change->type < TXN_SESSION_OPEN));
         ASSERT(change->path.len == 0 || change->path.data[0] == '/');
         ASSERT(blob_slice(change->data).len == 0 || change->type <= TXN_SET);

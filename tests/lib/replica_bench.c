@@ -131,6 +131,12 @@ static void on_reply(struct op_request *request)
                                     .times = request->times};
         (void)snprintf(outcome->detail, sizeof(outcome->detail), "%s",
                        result->detail ? result->detail : "");
+        (void)snprintf(outcome->reason, sizeof(outcome->reason), "%s",
+                       result->reason ? result->reason : "");
+        outcome->has_change = result->has_change;
+        if (result->has_change) {
+            (void)op_change_decode(blob_slice(result->change), &outcome->change);
+        }
     }
     op_request_free(request);
 }

@@ -5,6 +5,7 @@
 #ifndef TESTS_LIB_REPLICA_BENCH_H
 #define TESTS_LIB_REPLICA_BENCH_H
 
+#include "server/op/change.h"
 #include "server/op/ops.h"
 #include "server/replica/replica.h"
 #include "tests/lib/zab_drive.h"
@@ -44,6 +45,9 @@ struct outcome {
     struct op_session_info session;
     struct op_times times;
     char detail[200]; /* Of an error, cut; "": none. */
+    char reason[40];  /* Likewise. */
+    bool has_change;
+    struct op_change change;
 };
 
 /* Replica `id` of `voters` with an empty tree and log. */

@@ -23,7 +23,7 @@ FOLDERS_WITH_README = [*FOLDERS, "docs"]
 
 ASSERT_FOLDERS = ["zab", "storage", "server/state"]
 
-FRONT_DOOR = r"server/\w+/(gate|watch_listing|reload|op|ops|op_json\w*|view|export|import|auth|acl|acl_list|trace|subscribe|watch|window|metrics)\.h"
+FRONT_DOOR = r"server/\w+/(gate|watch_listing|reload|op|ops|change|op_json\w*|view|export|import|auth|acl|acl_list|trace|subscribe|watch|window|metrics)\.h"
 
 # Beyond its own headers, what each folder may include (of the project). tests/ may include all.
 MAY_INCLUDE = {

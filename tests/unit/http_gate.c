@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "server/op/change.h"
 #include "tests/lib/limits_kit.h"
 
 #include <poll.h>
@@ -165,12 +166,13 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_object_end(json);
 }
 
-void gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
+zxid_t gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
 {
     (void)gate;
     jsonw_object(json);
     jsonw_kv_cstr(json, "role", https ? "https" : "leader");
     jsonw_object_end(json);
+    return KIT_CONFIG_VERSION;
 }
 
 void gate_write_limits(struct gate *gate, struct jsonw *json)
@@ -240,6 +242,11 @@ static void kit_take_change(const struct state *state, const struct state_change
         one->has_session = true;
         return;
     }
+    if (change->type == TXN_ANSWER) {
+        one->has_change = true;
+        one->change = blob_ref(change->data);
+        return;
+    }
     one->has_stat =
         change->type == TXN_CREATE || change->type == TXN_SET || change->type == TXN_SET_ACL;
     one->stat = change->stat;
@@ -294,20 +301,53 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
     logrec_unref(rec); /* The paths of changes point into it. */
 }
 
+/* The verdict about a change of the members, of which there are 1 and 2. Only the checks of the
+ * protocol are missing: those of member 9 and of the version. */
+static void kit_judge(struct gate *gate, const struct op_request *request,
+                      struct prep_verdict *ret_verdict)
+{
+    const struct op_args *args = &request->args;
+    struct op_change answer = {.version = args->dry_run ? 0 : gate->zxid + 1,
+                               .previous = KIT_CONFIG_VERSION,
+                               .tolerance_before = -1,
+                               .tolerance_after = 1,
+                               .in_step = 2,
+                               .count = 2,
+                               .members = {{1, OP_ROLE_VOTER, false}, {2, OP_ROLE_OBSERVER, true}}};
+
+    *ret_verdict = (struct prep_verdict){.err = ERR_OK};
+    buf_init(&ret_verdict->answer, OP_CHANGE_BYTES_MAX);
+    if (!op_changes_members(args->op)) {
+        return;
+    }
+    if (args->has_etag && args->etag_czxid != KIT_CONFIG_VERSION) {
+        answer.version = 0;
+        ret_verdict->err = ERR_BAD_VERSION;
+    } else if (args->member == 9) {
+        ret_verdict->err = ERR_CHANGE_REFUSED;
+        ret_verdict->reason = "IdInUse";
+    }
+    (void)snprintf(ret_verdict->why, sizeof ret_verdict->why, "the kit says \"no\"");
+    op_change_encode(&answer, &ret_verdict->answer);
+}
+
 /* What the leader does. The caller holds the write lock of the view. */
 void kit_write_in(struct gate *gate, struct state *state, struct op_request *request)
 {
     struct txn_header header = {.age_ms = 1, .stamp_ms = os_wall_ms()};
     struct op_result *result = &request->result;
+    struct prep_verdict verdict;
     struct buf txn;
 
+    kit_judge(gate, request, &verdict);
     buf_init(&txn, 64 << 20);
     result->err = prep_request(gate->prep, state,
                                &(struct prep_job){.args = &request->args,
                                                   .who = &request->principal,
                                                   .session = &request->session,
                                                   .key = request->key,
-                                                  .header = &header},
+                                                  .header = &header,
+                                                  .verdict = &verdict},
                                gate->zxid + 1, &txn, result);
     result->zxid = gate->zxid;
     if (result->err == ERR_OK && txn.len > 0) {
@@ -315,6 +355,7 @@ void kit_write_in(struct gate *gate, struct state *state, struct op_request *req
     }
     atomic_store(&gate->applied, gate->zxid);
     buf_release(&txn);
+    buf_release(&verdict.answer);
 }
 
 static void kit_write(struct gate *gate, struct op_request *request)

@@ -25,6 +25,7 @@
 
 enum {
     KIT_HISTORY = 0x1234abcd,
+    KIT_CONFIG_VERSION = 0x30a,
     KIT_DEADLINE_MS = 60000
 };
 

@@ -46,6 +46,7 @@ struct fixture {
     uint32_t member;  /* The replica that the requests come from. */
     zxid_t low_since; /* As in struct prep_job. */
     struct prep_room room;
+    const struct prep_verdict *verdict;
     uint8_t hash[TXN_SECRET_HASH_LEN];
 };
 
@@ -80,7 +81,8 @@ static inline enum err run(struct fixture *fixture, struct op_args args)
                                  .key = fixture->key,
                                  .header = &header,
                                  .low_since = fixture->low_since,
-                                 .room = fixture->room};
+                                 .room = fixture->room,
+                                 .verdict = fixture->verdict};
 
     op_result_release(&fixture->result);
     op_result_init(&fixture->result);

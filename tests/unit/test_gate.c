@@ -164,7 +164,8 @@ TEST(the_members_are_those_of_the_committed_configuration, fixture, setup, teard
     assert_non_null(strstr(text, "\"id\":1,\"role\":\"observer\",\"peer\":\"localhost:1\"}"));
     assert_non_null(strstr(text, "\"id\":2,\"role\":\"voter\",\"peer\":\"localhost:2\","));
     assert_null(strstr(text, "\"id\":3"));
-    assert_non_null(strstr(text, "\"id\":9,\"role\":\"voter\",\"peer\":\"zk9:10998\",\"state\":"));
+    assert_non_null(
+        strstr(text, "\"id\":9,\"role\":\"empty-seat\",\"peer\":\"zk9:10998\",\"state\":"));
     assert_non_null(strstr(text, "\"refused\":\"a wrong secret\""));
     assert_string_equal(said(fixture, gate_write_servers), "[\"nine.test:1\"]");
 
@@ -174,6 +175,40 @@ TEST(the_members_are_those_of_the_committed_configuration, fixture, setup, teard
     gate_append_clients(&fixture->server.gate, &all);
     assert_string_equal(buf_cstr(&all), "two.test:9998 nine.test:1 ");
     buf_release(&all);
+}
+
+TEST(the_ensemble_shows_what_changes, fixture, setup, teardown)
+{
+    struct publication *published = &fixture->server.gate.published;
+    const struct zab_member members[] = {{.id = 1, .voter = true},
+                                         {.id = 2, .voter = true},
+                                         {.id = 3, .voter = true},
+                                         {.id = 4, .joining = true}};
+
+    memcpy(published->config.members, members, sizeof members);
+    published->config.count = 4;
+    published->config.removed[0] = (struct zab_removed){.id = 9, .incarnation = 7, .zxid = 0x50a};
+    published->config.removed_count = 1;
+    (void)snprintf(links_place(&published->links, 4)->zone, ZAB_ZONE_MAX + 1, "rack-4");
+    (void)snprintf(links_find(&published->links, 4)->client, ZAB_CLIENT_MAX + 1, "zk4:9998");
+    published->peers[0] = (struct zab_peer_status){.id = 4};
+    published->peer_count = 1;
+    const char *text = said(fixture, write_ensemble);
+
+    assert_non_null(strstr(text, "{\"id\":4,\"role\":\"observer\",\"joining\":true,"));
+    assert_non_null(strstr(text, "\"client\":\"http://zk4:9998\",\"zone\":\"rack-4\"}"));
+    assert_non_null(strstr(text, "\"tolerance\":null,\"pending\":null,"));
+    assert_non_null(strstr(text, "\"removed\":[{\"id\":9,\"zxid\":\"0x50a\"}]"));
+    published->has_pending = true;
+    published->pending = published->config;
+    published->pending.version = 0x50c;
+    published->pending.count = 2;
+    published->pending.members[0].empty_seat = true;
+    published->replica.zab.leader = 1;
+    text = said(fixture, write_ensemble);
+    assert_non_null(strstr(text, "\"in_step\":0,\"tolerance\":-2,"));
+    assert_non_null(strstr(text, "\"pending\":{\"version\":\"0x50c\",\"members\":[{\"id\":1,"
+                                 "\"role\":\"empty-seat\"},{\"id\":2,\"role\":\"voter\"}]}"));
 }
 
 static const char *role(struct fixture *fixture)

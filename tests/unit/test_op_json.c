@@ -1,8 +1,11 @@
 /* Decodes bodies of requests into arguments, and encodes results as JSON. */
 #include "base/mem.h"
 #include "server/json/op_json.h"
+#include "server/op/change.h"
 #include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
+
+#include <stdio.h>
 
 enum {
     ROUNDS = 3000,
@@ -124,6 +127,77 @@ TEST(a_bound_is_a_number_or_null)
     parse(&parsed, OP_LEVEL, "{\"hold\":3}");
     assert_int_equal(parsed.err, ERR_OK);
     assert_true(parsed.args.has_hold && parsed.args.hold == 3);
+    release(&parsed);
+}
+
+TEST(changes_of_the_members_are_read)
+{
+    struct parsed parsed;
+
+    parse(&parsed, OP_MEMBER_ADD,
+          "{\"id\":4,\"peer\":\"zk4:10998\",\"client\":\"zk4:9998\",\"zone\":\"b\","
+          "\"autoPromote\":true,\"dryRun\":true}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_int_equal(parsed.args.member, 4);
+    assert_true(parsed.args.has_peer && slice_eq(parsed.args.peer, slice_str("zk4:10998")));
+    assert_true(parsed.args.has_client && slice_eq(parsed.args.client, slice_str("zk4:9998")));
+    assert_true(parsed.args.has_zone && slice_eq(parsed.args.zone, slice_str("b")));
+    assert_true(parsed.args.auto_promote && parsed.args.dry_run);
+    release(&parsed);
+    parse(&parsed, OP_MEMBER_SET, "{\"role\":\"voter\",\"minTolerance\":0,\"force\":true}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_int_equal(parsed.args.role, OP_ROLE_VOTER);
+    assert_true(parsed.args.has_tolerance && parsed.args.min_tolerance == 0 && parsed.args.force);
+    assert_false(parsed.args.has_peer);
+    release(&parsed);
+    parse(&parsed, OP_MEMBERS_CHANGE, "{\"remove\":[1,65535],\"promote\":[4],\"demote\":[]}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_int_equal(op_ids_count(parsed.args.remove), 2);
+    assert_int_equal(op_ids_at(parsed.args.remove, 1), 65535);
+    assert_int_equal(op_ids_at(parsed.args.promote, 0), 4);
+    assert_int_equal(op_ids_count(parsed.args.demote), 0);
+    release(&parsed);
+}
+
+TEST(changes_of_the_members_that_do_not_fit_are_refused_by_name)
+{
+    char ids[1024] = "{\"remove\":[1";
+    static const char range[] = "id must be the id of a member: a number from 1 to 65535";
+
+    assert_refused(OP_MEMBER_ADD, "{\"id\":0}", ERR_BAD_ARGUMENTS, range);
+    assert_refused(OP_MEMBER_ADD, "{\"id\":65536}", ERR_BAD_ARGUMENTS, range);
+    assert_refused(OP_MEMBER_ADD, "{\"id\":-1}", ERR_BAD_ARGUMENTS, range);
+    assert_refused(OP_MEMBER_ADD, "{\"id\":\"4\"}", ERR_BAD_ARGUMENTS, "id has a value");
+    assert_refused(OP_MEMBER_ADD, "{\"id\":4.0}", ERR_BAD_ARGUMENTS, "id has a value");
+    assert_refused(OP_MEMBER_ADD, "{\"peer\":null}", ERR_BAD_ARGUMENTS, "peer has a value");
+    assert_refused(OP_MEMBER_ADD, "{\"autoPromote\":1}", ERR_BAD_ARGUMENTS, "autoPromote has");
+    assert_refused(OP_MEMBER_ADD, "{\"role\":\"voter\"}", ERR_BAD_ARGUMENTS, "role is not");
+    assert_refused(OP_MEMBER_SET, "{\"role\":\"king\"}", ERR_BAD_ARGUMENTS,
+                   "role must be voter or observer");
+    assert_refused(OP_MEMBER_SET, "{\"role\":\"empty-seat\"}", ERR_BAD_ARGUMENTS, "role must be");
+    assert_refused(OP_MEMBER_SET, "{\"minTolerance\":-1}", ERR_BAD_ARGUMENTS,
+                   "minTolerance is out of range");
+    assert_refused(OP_MEMBERS_CHANGE, "{\"remove\":4}", ERR_BAD_ARGUMENTS, "remove must be a list");
+    assert_refused(OP_MEMBERS_CHANGE, "{\"remove\":[\"4\"]}", ERR_BAD_ARGUMENTS, "remove must be");
+    assert_refused(OP_MEMBERS_CHANGE, "{\"demote\":[0]}", ERR_BAD_ARGUMENTS, "demote must be");
+    assert_refused(OP_MEMBERS_CHANGE, "{\"If-Match\":1}", ERR_BAD_ARGUMENTS, "If-Match is not");
+    for (int i = 0; i < OP_MEMBERS_MAX; i++) {
+        (void)snprintf(ids + strlen(ids), sizeof(ids) - strlen(ids), ",%d", i + 2);
+    }
+    (void)snprintf(ids + strlen(ids), sizeof(ids) - strlen(ids), "]}");
+    assert_refused(OP_MEMBERS_CHANGE, ids, ERR_BAD_ARGUMENTS, "more than 64 ids");
+}
+
+/* A list of ids takes no more bytes than its text has, for which there is room. */
+TEST(the_shortest_text_of_ids_fits)
+{
+    struct parsed parsed;
+
+    parse(&parsed, OP_MEMBERS_CHANGE,
+          "{\"remove\":[1,2,3,4,5,6,7,8,9],\"promote\":[1,2,3,4,5,6,7,8,9],"
+          "\"demote\":[1,2,3,4,5,6,7,8,9]}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_int_equal(op_ids_at(parsed.args.demote, 8), 9);
     release(&parsed);
 }
 

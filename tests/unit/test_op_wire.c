@@ -1,6 +1,7 @@
 /* The forwarded form: it comes out as it went in, and hostile bytes do no harm. */
 #include "base/mem.h"
 #include "server/op/acl.h"
+#include "server/op/change.h"
 #include "server/op/ops.h"
 #include "tests/lib/draw.h"
 #include "tests/lib/unit.h"
@@ -75,6 +76,110 @@ TEST(all_fields_of_a_write_arrive)
 
 /* The hash of a session's secret is forwarded; the secret stays at the replica that serves the
  * client. */
+TEST(all_fields_of_a_change_of_the_members_arrive)
+{
+    struct op_args args;
+    struct op_args got;
+    struct op_args *multi = NULL;
+    struct buf bytes;
+    uint8_t ids[2 * OP_ID_BYTES];
+
+    buf_init(&bytes, 1 << 16);
+    init_args(&args, OP_MEMBER_ADD, "");
+    args.member = 65535;
+    args.has_peer = true;
+    args.peer = slice_str("zk4:10998");
+    args.has_zone = true;
+    args.zone = slice_str("b");
+    args.auto_promote = true;
+    args.dry_run = true;
+    args.has_etag = true;
+    args.etag_czxid = UINT64_C(0x500000012);
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_int_equal(got.member, 65535);
+    assert_slice_equal(got.peer, args.peer);
+    assert_true(got.has_zone && !got.has_client && got.auto_promote && got.dry_run);
+    assert_true(got.has_etag && got.etag_czxid == args.etag_czxid);
+    buf_clear(&bytes);
+    init_args(&args, OP_MEMBER_SET, "");
+    args.member = 3;
+    args.role = OP_ROLE_OBSERVER;
+    args.has_tolerance = true;
+    args.force = true;
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_true(got.role == OP_ROLE_OBSERVER && got.has_tolerance && got.force && !got.dry_run);
+    buf_clear(&bytes);
+    init_args(&args, OP_MEMBERS_CHANGE, "");
+    op_ids_put(ids, 0, 7);
+    op_ids_put(ids, 1, 8);
+    args.promote = slice_make(ids, sizeof(ids));
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_int_equal(op_ids_at(got.promote, 1), 8);
+    assert_int_equal(got.remove.len, 0);
+    /* What no front end would send is malformed. */
+    op_ids_put(ids, 1, 7);
+    buf_clear(&bytes);
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_FORMAT);
+    buf_release(&bytes);
+}
+
+TEST(the_answer_to_a_change_of_the_members_arrives)
+{
+    struct op_result result;
+    struct op_result got;
+    struct buf bytes;
+
+    op_result_init(&result);
+    op_result_init(&got);
+    result.has_change = true;
+    result.change = blob_new(slice_str("the answer"));
+    buf_init(&bytes, 4096);
+    op_result_encode(&result, &bytes);
+    assert_int_equal(op_result_decode(buf_slice(&bytes), &got), ERR_OK);
+    assert_true(got.has_change);
+    assert_slice_equal(blob_slice(got.change), slice_str("the answer"));
+    op_result_release(&got);
+    for (size_t len = 0; len < bytes.len; len++) {
+        assert_int_equal(op_result_decode(slice_make(bytes.data, len), &got), ERR_FORMAT);
+    }
+    op_result_release(&result);
+    buf_release(&bytes);
+}
+
+/* A release without reasons reads the detail alone: it takes a NUL for the end of the text. */
+TEST(a_reason_is_hidden_from_earlier_releases)
+{
+    struct op_result result;
+    struct op_result got;
+    struct buf with;
+    struct buf without;
+
+    op_result_init(&result);
+    op_result_init(&got);
+    result.err = ERR_CHANGE_REFUSED;
+    result.detail = "the sentence";
+    buf_init(&with, 4096);
+    buf_init(&without, 4096);
+    op_result_encode(&result, &without);
+    result.reason = "IdInUse";
+    op_result_encode(&result, &with);
+    assert_int_equal(with.len, without.len + 1 + strlen("IdInUse"));
+    assert_int_equal(op_result_decode(buf_slice(&with), &got), ERR_OK);
+    assert_string_equal(got.detail, "the sentence");
+    assert_string_equal(got.reason, "IdInUse");
+    op_result_release(&got);
+    assert_int_equal(op_result_decode(buf_slice(&without), &got), ERR_OK);
+    assert_string_equal(got.detail, "the sentence");
+    assert_null(got.reason);
+    op_result_release(&got);
+    buf_release(&with);
+    buf_release(&without);
+}
+
 TEST(a_secret_stays_and_its_hash_arrives)
 {
     const char *secret = "0189abcd-1234-4abc-89ab-0123456789ab";

@@ -482,17 +482,3 @@ TEST(only_the_super_user_kills, fixture, setup, teardown)
     assert_effects(fixture, want);
     assert_int_equal(run(fixture, (struct op_args){.op = OP_KILL, .session = id}), ERR_NOT_FOUND);
 }
-
-/* The transaction has no effect, so the leader puts it into the record of the configuration. */
-TEST(only_the_super_user_changes_the_level, fixture, setup, teardown)
-{
-    const struct op_args args = {.op = OP_LEVEL, .raise = 1};
-    const char *const want[] = {NULL};
-
-    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
-    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("bob:secret"),
-                              "bob:fyVmFCwVbTJYrznoSu1koqYEYF0=", &fixture->who.auth),
-                     ERR_OK);
-    assert_int_equal(run(fixture, args), ERR_OK);
-    assert_effects(fixture, want);
-}
