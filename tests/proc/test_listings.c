@@ -498,6 +498,10 @@ TEST(read_only_replica_refuses_writes)
         {"POST", "/sessions/v1", "", NULL},
         {"POST", "/sessions/v1?op=kill&public=0x1", ROOT, NULL},
         {"POST", "/ensemble/v1/level", ROOT "\n" JSON, "{\"hold\":null}"},
+        {"POST", "/ensemble/v1/members", ROOT "\n" JSON, "{\"id\":9,\"peer\":\"zk9:1\"}"},
+        {"PATCH", "/ensemble/v1/members", ROOT "\n" JSON, "{\"remove\":[9]}"},
+        {"PUT", "/ensemble/v1/members/9", ROOT "\n" JSON, "{\"role\":\"voter\"}"},
+        {"DELETE", "/ensemble/v1/members/9", ROOT, NULL},
     };
 
     expect(0, "POST", "/znodes/v1/?name=ro", "", "first", 201);
