@@ -27,17 +27,12 @@ static void take_address(const struct zab *zab, struct core_peer *link)
     }
     link->address_known = true;
     link->address_version = version;
-    link->address[0] = '\0';
-    bool known = zab_config_texts(zab_config_bytes(zab), link->id, &texts);
-
+    (void)zab_config_texts(zab_config_bytes(zab), link->id, &texts);
+    links_address(&texts, link->address);
     (void)snprintf(link->zone, sizeof link->zone, "%.*s", (int)texts.zone.len,
                    (const char *)texts.zone.data);
     (void)snprintf(link->client, sizeof link->client, "%.*s", (int)texts.client.len,
                    (const char *)texts.client.data);
-    if (known && texts.port != 0) {
-        (void)snprintf(link->address, sizeof link->address, "%.*s:%u", (int)texts.host.len,
-                       (const char *)texts.host.data, texts.port);
-    }
 }
 
 /* Compares the server list with the members, whenever these have changed; logs each difference

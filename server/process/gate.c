@@ -41,6 +41,27 @@ static void publish_pending(struct publication *to, const struct zab_config *pen
     }
 }
 
+static void put_text(char *out, size_t size, struct slice text)
+{
+    (void)snprintf(out, size, "%.*s", (int)text.len, (const char *)text.data);
+}
+
+static void publish_waiting(struct publication *to, const struct zab *zab)
+{
+    struct zab_waiting waiting[ZAB_OUTSIDERS_MAX];
+
+    to->waiting_count = zab_waiting(zab, waiting, ZAB_OUTSIDERS_MAX);
+    for (size_t i = 0; i < to->waiting_count; i++) {
+        struct waiting_row *row = &to->waiting[i];
+
+        *row = (struct waiting_row){
+            .id = waiting[i].id, .since_ms = waiting[i].since_ms, .fault = waiting[i].fault};
+        links_address(&waiting[i].texts, row->address);
+        put_text(row->client, sizeof row->client, waiting[i].texts.client);
+        put_text(row->zone, sizeof row->zone, waiting[i].texts.zone);
+    }
+}
+
 void gate_publish(struct gate *gate, const struct replica_status *status)
 {
     struct core *core = &gate->server->core;
@@ -54,6 +75,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     to->replica = *status;
     to->config = *zab_config(replica_zab(core->replica));
     publish_pending(to, zab_pending(replica_zab(core->replica)));
+    publish_waiting(to, replica_zab(core->replica));
     to->peer_count = count;
     memcpy(to->peers, peers, count * sizeof peers[0]);
     if (core->tcp) {

@@ -60,6 +60,35 @@ static void write_removed(struct jsonw *json, const struct zab_config *config)
     jsonw_array_end(json);
 }
 
+static void write_known(struct jsonw *json, const char *key, const char *text)
+{
+    if (text[0] != '\0') {
+        jsonw_kv_cstr(json, key, text);
+    }
+}
+
+/* Writes the replicas that wait to be added, as they describe themselves. */
+static void write_waiting(struct jsonw *json, const struct publication *copy)
+{
+    jsonw_kv_array(json, "waiting");
+    for (size_t i = 0; i < copy->waiting_count; i++) {
+        const struct waiting_row *row = &copy->waiting[i];
+
+        jsonw_object(json);
+        jsonw_kv_u64(json, "id", row->id);
+        write_known(json, "peer", row->address);
+        write_known(json, "client", row->client);
+        write_known(json, "zone", row->zone);
+        jsonw_kv_u64(json, "waits_ms",
+                     copy->at_ms > row->since_ms ? copy->at_ms - row->since_ms : 0);
+        if (row->fault != ZAB_FAULT_NONE) {
+            jsonw_kv_cstr(json, "reason", zab_fault_name(row->fault));
+        }
+        jsonw_object_end(json);
+    }
+    jsonw_array_end(json);
+}
+
 void gate_write_changes(struct jsonw *json, const struct publication *copy, uint32_t in_step)
 {
     uint32_t voters = zab_config_voters(&copy->config);
@@ -73,4 +102,5 @@ void gate_write_changes(struct jsonw *json, const struct publication *copy, uint
     }
     write_pending(json, copy);
     write_removed(json, &copy->config);
+    write_waiting(json, copy);
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Returns the index of the first entry whose id is not below `id`. */
@@ -72,5 +73,16 @@ void links_keep(struct links *links, const uint32_t *ids, size_t count)
         struct core_peer *link = links_place(links, ids[i]);
 
         ASSERT(link);
+    }
+}
+
+void links_address(const struct zab_texts *texts, char ret_address[LINK_ADDRESS_MAX])
+{
+    bool v6 = slice_find(texts->host, ':') < texts->host.len;
+
+    ret_address[0] = '\0';
+    if (texts->port != 0) {
+        (void)snprintf(ret_address, LINK_ADDRESS_MAX, v6 ? "[%.*s]:%u" : "%.*s:%u",
+                       (int)texts->host.len, (const char *)texts->host.data, texts->port);
     }
 }

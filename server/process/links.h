@@ -50,6 +50,9 @@ struct links {
          link < (links)->items + (links)->count; link++)
 /* NOLINTEND(*-parentheses) */
 
+/* Writes host:port for other replicas, an IPv6 address in brackets; "" without a port. */
+void links_address(const struct zab_texts *texts, char ret_address[LINK_ADDRESS_MAX]);
+
 /* Returns the entry of this id; NULL: there is none. */
 struct core_peer *links_find(struct links *links, uint32_t id);
 

@@ -191,6 +191,17 @@ struct publication {
     struct zab_config config;
     bool has_pending; /* A change of the configuration is under way: */
     struct zab_config pending;
+
+    struct waiting_row { /* Connected replicas that wait to be added. */
+        uint32_t id;
+        char address[LINK_ADDRESS_MAX]; /* host:port for other replicas; "": it has not said it. */
+        char client[ZAB_CLIENT_MAX + 1];
+        char zone[ZAB_ZONE_MAX + 1];
+        uint64_t since_ms;
+        enum zab_fault fault; /* Why autoJoin has not added it. */
+    } waiting[ZAB_OUTSIDERS_MAX];
+
+    size_t waiting_count;
     struct tcp_figures tcp;
     struct store_figures store;
     uint64_t at_ms;

@@ -199,6 +199,16 @@ TEST(the_ensemble_shows_what_changes, fixture, setup, teardown)
     assert_non_null(strstr(text, "\"client\":\"http://zk4:9998\",\"zone\":\"rack-4\"}"));
     assert_non_null(strstr(text, "\"tolerance\":null,\"pending\":null,"));
     assert_non_null(strstr(text, "\"removed\":[{\"id\":9,\"zxid\":\"0x50a\"}]"));
+    assert_non_null(strstr(text, "\"waiting\":[]}"));
+    published->waiting[0] =
+        (struct waiting_row){.id = 7, .address = "zk7:10998", .zone = "b", .since_ms = 1000};
+    published->waiting[1] = (struct waiting_row){.id = 8, .fault = ZAB_FAULT_TOO_MANY};
+    published->waiting_count = 2;
+    published->at_ms = 1500;
+    text = said(fixture, write_ensemble);
+    assert_non_null(strstr(text, "\"waiting\":[{\"id\":7,\"peer\":\"zk7:10998\",\"zone\":\"b\","
+                                 "\"waits_ms\":500},{\"id\":8,\"waits_ms\":1500,"
+                                 "\"reason\":\"TooMany\"}]}"));
     published->has_pending = true;
     published->pending = published->config;
     published->pending.version = 0x50c;

@@ -165,3 +165,18 @@ TEST(addresses_are_those_of_the_committed_configuration, bench, follow_with_addr
     mem_free(config);
     mem_free(server);
 }
+
+TEST(an_address_shows_host_and_port)
+{
+    char address[LINK_ADDRESS_MAX];
+    struct zab_texts texts = {.host = slice_str("zk4"), .port = 10998};
+
+    links_address(&texts, address);
+    assert_string_equal(address, "zk4:10998");
+    texts.host = slice_str("fd00::4");
+    links_address(&texts, address);
+    assert_string_equal(address, "[fd00::4]:10998");
+    texts = (struct zab_texts){.port = 0};
+    links_address(&texts, address);
+    assert_string_equal(address, "");
+}
