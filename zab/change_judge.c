@@ -83,7 +83,7 @@ static enum zab_fault judge_leader(const struct zab *zab, const struct zab_chang
                                    const struct zab_config *config,
                                    struct zab_change_report *report)
 {
-    if (zab_config_is_voter(config, zab->id, zab->incarnation)) {
+    if (zab_config_is_voter(config, zab->id, zab->incarnation) || MUTANT(78)) {
         return ZAB_FAULT_NONE;
     }
     report->leader_leaves = true;

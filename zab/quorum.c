@@ -27,6 +27,9 @@ static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t inca
 
         return member && member->voter;
     }
+    if (MUTANT(73) && zab_config_find_removed(config, id, incarnation)) {
+        return true;
+    }
     return zab_config_is_voter(config, id, incarnation);
 }
 
@@ -43,7 +46,7 @@ uint32_t quorum_voters(const struct zab *zab, const struct zab_config *config, b
             yes++;
         }
     }
-    ASSERT(yes <= zab_config_voters(config) || config->count == 0);
+    ASSERT(yes <= zab_config_voters(config) || config->count == 0 || MUTANT(73));
     return yes;
 }
 
@@ -63,7 +66,7 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
     }
     /* A configuration in the log that is not known to be committed counts as well. Otherwise the
      * old and the new voters could each find a majority without the other. */
-    return !zab->config.has_pending || MUTANT(34) ||
+    return !zab->config.has_pending || MUTANT(34) || MUTANT(70) ||
            has_majority(zab, &zab->config.pending, self && !zab->quarantined, pred);
 }
 
@@ -78,7 +81,8 @@ bool quorum_awaits_new_disk(const struct zab *zab)
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
     return is_voter(&zab->config.committed, id, incarnation) ||
-           (zab->config.has_pending && is_voter(&zab->config.pending, id, incarnation));
+           (zab->config.has_pending && !MUTANT(70) &&
+            is_voter(&zab->config.pending, id, incarnation));
 }
 
 /* Whether the peer's disk counts here, if it is as the peer reports. What the peer believes of
@@ -124,7 +128,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
     uint32_t count = 0;
     uint32_t need = zab_config_voters(config) / 2 + 1;
 
-    if (is_voter(config, zab->id, zab->incarnation)) {
+    if (is_voter(config, zab->id, zab->incarnation) || MUTANT(78)) {
         acked[count++] = zab->trail.durable;
     }
     for_each_peer (peer, zab) {
@@ -133,7 +137,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
             acked[count++] = peer->learner.acked;
         }
     }
-    ASSERT(need > 0 && count <= zab_config_voters(config));
+    ASSERT(need > 0 && (count <= zab_config_voters(config) || MUTANT(73) || MUTANT(78)));
     if (count < need) {
         return 0;
     }
@@ -156,10 +160,10 @@ zxid_t quorum_acked(const struct zab *zab)
 {
     zxid_t acked = acked_by_majority(zab, &zab->config.committed);
 
-    if (!zab->config.has_pending || MUTANT(34)) {
+    if (!zab->config.has_pending || MUTANT(34) || MUTANT(70) || MUTANT(71)) {
         return acked;
     }
     zxid_t pending = acked_by_majority(zab, &zab->config.pending);
 
-    return min_u64(pending, acked);
+    return MUTANT(77) ? pending : min_u64(pending, acked);
 }

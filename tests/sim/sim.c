@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_session.h"
 #include "tests/sim/sim_watch.h"
@@ -203,9 +204,11 @@ struct sim *sim_new(const struct sim_options *options)
         sim->knobs.nodes = options->only_nodes;
         sim->knobs.voters = options->only_nodes;
     }
-    for (uint32_t i = 0; i < sim->knobs.nodes; i++) {
-        sim->seeds[i] = (struct zab_seed){.id = i + 1, .voter = i < sim->knobs.voters};
+    sim->knobs.members = sim->knobs.nodes;
+    if (options->reconfig && !options->scenario) {
+        sim_draw_members(options->seed, &sim->knobs);
     }
+    sim_member_init(sim);
     sim_check_init(sim);
     sim_net_init(sim);
     sim_client_init(sim);
@@ -249,7 +252,7 @@ static void start_node(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->a];
 
-    if (!node->up) {
+    if (!node->up && !node->idle) {
         sim_node_start(sim, node);
     }
 }
@@ -293,7 +296,7 @@ bool sim_converged(struct sim *sim)
         return false;
     }
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (!node_in_step(sim, &sim->nodes[id], leader)) {
+        if (sim_member_is(sim, &sim->nodes[id]) && !node_in_step(sim, &sim->nodes[id], leader)) {
             return false;
         }
     }
@@ -355,8 +358,8 @@ static bool knows_all(struct sim *sim, struct sim_node *node)
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX];
     size_t count = replica_heartbeats(node->replica, heartbeats);
 
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        const struct heartbeat *heartbeat = heartbeats_find(heartbeats, count, id);
+    for_each_member (member, &sim->config) {
+        const struct heartbeat *heartbeat = heartbeats_find(heartbeats, count, member->id);
 
         if (!heartbeat || heartbeat->epoch != node->status.zab.epoch ||
             !(heartbeat->flags & HEARTBEAT_SERVING) ||
@@ -364,13 +367,15 @@ static bool knows_all(struct sim *sim, struct sim_node *node)
             return false;
         }
     }
-    return count == sim->knobs.nodes;
+    return true;
 }
 
 static bool all_know_all(struct sim *sim)
 {
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (!sim->nodes[id].up || !knows_all(sim, &sim->nodes[id])) {
+        struct sim_node *node = &sim->nodes[id];
+
+        if (sim_member_is(sim, node) && (!node->up || !knows_all(sim, node))) {
             return false;
         }
     }
@@ -423,6 +428,7 @@ void sim_seed(struct sim *sim)
     enter(sim, SIM_SAFETY, "safety");
     sim_client_begin(sim);
     sim_fault_begin(sim);
+    sim_change_begin(sim);
     if (!sim_run(sim, sim->now_us + SAFETY_MAX_US, is_safety_over)) {
         sim_fail(sim, "A24", "only %zu operations within %d s", sim->op_count,
                  SAFETY_MAX_US / SIM_SECOND);

@@ -30,8 +30,9 @@ enum {
     SIM_MS = 1000,
     SIM_SECOND = 1000000,
     SIM_REASON_MAX = 400,
-    SIM_LEVELS = 3, /* Feature levels of the releases in a run. */
-    SIM_IMAGES_MAX = 1,
+    SIM_LEVELS = 3,     /* Feature levels of the releases in a run. */
+    SIM_PAST = 3,       /* Earlier configurations that the simulator remembers. */
+    SIM_WISHES_MAX = 4, /* Requests for another configuration under way. */
 };
 
 struct sim;
@@ -158,6 +159,26 @@ struct sim_issue {
     uint32_t leader;
 };
 
+/* A configuration that a client has asked for, or a leader has proposed: it may be committed. */
+struct sim_wish {
+    zxid_t base; /* The configuration that it changes. */
+    struct zab_config config;
+    uint64_t until_us;
+};
+
+/* What is known of the members besides the committed configuration (sim_member.c). */
+struct sim_members {
+    struct rng rng;
+    struct sim_wish wishes[SIM_WISHES_MAX];
+    uint32_t wish_count;
+    struct zab_config *proposed; /* By version; older than the committed one: none. */
+    size_t proposed_count;
+    size_t proposed_cap;
+    struct zab_config past[SIM_PAST]; /* The last configurations before the committed one, ... */
+    uint64_t past_us[SIM_PAST];       /* ... and when they ended. */
+    bool is_over;                     /* The faults are over. */
+};
+
 /* ---- Nodes (sim_node.c). ---- */
 
 struct sim_snap; /* A snapshot being written (sim_disk.c). */
@@ -184,6 +205,9 @@ struct sim_node {
     bool spare_seat;         /* The committed configuration names the disk on the shelf. */
     uint64_t returned_us;    /* When the disk with the seat came back from the shelf; 0: never. */
     uint64_t config_version; /* Configuration that the replica believes to be in force. */
+    bool idle;               /* No process runs on the machine: it belongs to no ensemble. */
+    uint16_t port;           /* Where other replicas reach it. */
+    uint32_t peers;          /* Bit i: its core talks to node i. */
     bool full;
     bool slow;
     bool isolated;
@@ -349,8 +373,9 @@ struct sim {
     struct map pledges; /* epoch -> struct sim_pledges. */
     uint32_t newest_epoch;
     struct zab_config config; /* Newest committed configuration; no members: none yet. */
-    uint16_t level_made;      /* Highest level of any configuration, committed or not. */
-    struct sim_rec **log;     /* The committed sequence. */
+    struct sim_members members;
+    uint16_t level_made;  /* Highest level of any configuration, committed or not. */
+    struct sim_rec **log; /* The committed sequence. */
     size_t log_count;
     size_t log_cap;
     struct sim_applied *applied; /* Records that the state machine applied in the current step. */
@@ -484,6 +509,8 @@ void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const str
 void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to);
 void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent);
 void sim_net_greet_again(struct sim *sim, struct sim_node *node);
+/* The replica has other peers: connections to all others end. */
+void sim_net_members(struct sim *sim, struct sim_node *node);
 void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b);
 /* No fault has delayed a message between the two since then. */
 bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us);

@@ -28,6 +28,10 @@ static uint64_t digest_of(const struct state *state)
 
 enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                             struct state_changes *ret_changes);
+enum err __real_state_apply_config(struct state *state, zxid_t zxid, struct slice text,
+                                   struct slice txn, bool fuzzy, struct state_changes *ret_changes);
+enum err __wrap_state_apply_config(struct state *state, zxid_t zxid, struct slice text,
+                                   struct slice txn, bool fuzzy, struct state_changes *ret_changes);
 void __real_state_skip(struct state *state, zxid_t zxid);
 void __wrap_state_skip(struct state *state, zxid_t zxid);
 void __real_state_set_config(struct state *state, zxid_t zxid, struct slice text);
@@ -112,6 +116,23 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
     return err;
 }
 
+/* A configuration, and the transaction of the client that has asked for it, in one step. */
+enum err __wrap_state_apply_config(struct state *state, zxid_t zxid, struct slice text,
+                                   struct slice txn, bool fuzzy, struct state_changes *ret_changes)
+{
+    enum err err;
+
+    inside_apply = true;
+    err = __real_state_apply_config(state, zxid, text, txn, fuzzy, ret_changes);
+    inside_apply = false;
+    if (err == ERR_OK) {
+        note(state,
+             (struct sim_applied){
+                 .zxid = zxid, .type = LOGREC_CONFIG, .fuzzy = fuzzy, .digest = digest_of(state)});
+    }
+    return err;
+}
+
 /* A skipped record may lie inside a fuzzy range; its digest is not compared. */
 void __wrap_state_skip(struct state *state, zxid_t zxid)
 {
@@ -126,7 +147,7 @@ void __wrap_state_skip(struct state *state, zxid_t zxid)
 void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text)
 {
     __real_state_set_config(state, zxid, text);
-    if (zxid != 0) {
+    if (zxid != 0 && !inside_apply) {
         note(state,
              (struct sim_applied){
                  .zxid = zxid, .type = LOGREC_CONFIG, .fuzzy = true, .digest = digest_of(state)});

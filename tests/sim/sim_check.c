@@ -3,6 +3,7 @@
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_gist.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_session.h"
@@ -66,6 +67,7 @@ static void establish(struct sim *sim, struct sim_node *node, uint32_t epoch)
                  est->node, node->id);
     }
     sim_quorum_established(sim, node, epoch);
+    sim_member_established(sim, node);
     if (est) {
         sim_fail(sim, "A27", "node %u starts epoch %u a second time", node->id, epoch);
     }
@@ -430,6 +432,9 @@ void sim_check_end(struct sim *sim)
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 
+        if (!sim_member_is(sim, node)) {
+            continue;
+        }
         if (node->up && !node->damaged &&
             !sim_log_holds(sim, node->shadow.last, sim_log_last(sim))) {
             sim_fail(sim, "A13", "node %u ends without the committed %" PRIx64, id,

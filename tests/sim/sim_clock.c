@@ -21,6 +21,7 @@ enum {
     PROGRESS_MORE_MS = 3000, /* Added for proposals, and for a leader that is being replaced. */
     PATH_BYTES = 1024 * 100, /* Limit of the paths of TTL znodes in one check. */
     PATHS_MAX = 1000,
+    COMPARED_US = 3 * SIM_SECOND, /* A leader compares the clocks at least this often. */
 };
 
 /* ---- Clocks that jump. ---- */
@@ -140,7 +141,11 @@ static struct believed believed(const struct sim *sim, const struct sim_node *no
             found.since_us = stay.to_us;
         }
     }
-    if (!certain) { /* The clock had more jumps than the simulator remembers. */
+    if (sim->knobs.change_ms > 0) { /* It first trusts the clock that it finds when it is alone. */
+        found.least_ms = off_since(node, node->born_us, false);
+        found.most_ms = off_since(node, node->born_us, true);
+        found.since_us = node->born_us;
+    } else if (!certain) { /* The clock had more jumps than the simulator remembers. */
         found.least_ms = -STAMP_MAX_MS;
         found.most_ms = STAMP_MAX_MS;
     }
@@ -148,23 +153,29 @@ static struct believed believed(const struct sim *sim, const struct sim_node *no
     return found;
 }
 
+/* See struct sim_rec. */
+struct range {
+    int64_t reached_ms;
+    int64_t least_ms;
+};
+
 /* Until then only its monotonic clock counts, which may drift. */
-static void note_one(struct sim *sim, const struct sim_node *voter, struct sim_rec *rec)
+static void note_one(struct sim *sim, const struct sim_node *voter, struct range *ret)
 {
     struct believed found = believed(sim, voter);
     int64_t drift_ms = sim->knobs.drift_ppm > 0
                            ? (int64_t)((sim->now_us - found.since_us) / SIM_MS / DRIFT_PART)
                            : 0;
 
-    rec->reached_ms = wall_ms(sim) + found.most_ms + drift_ms;
-    rec->least_ms = wall_ms(sim) + found.least_ms - drift_ms;
-    rec->reached_ms = rec->reached_ms > 0 ? rec->reached_ms : 0;
-    rec->least_ms = rec->least_ms > 0 ? rec->least_ms : 0;
+    ret->reached_ms = wall_ms(sim) + found.most_ms + drift_ms;
+    ret->least_ms = wall_ms(sim) + found.least_ms - drift_ms;
+    ret->reached_ms = ret->reached_ms > 0 ? ret->reached_ms : 0;
+    ret->least_ms = ret->least_ms > 0 ? ret->least_ms : 0;
 }
 
 /* ---- Several voters. ---- */
 
-static void note_clocks(struct sim *sim, struct sim_rec *rec)
+static void note_clocks(struct sim *sim, const struct zab_config *config, struct range *ret)
 {
     uint64_t window_us = heard_ms(sim) * SIM_MS;
     uint64_t since_us = sim->now_us > window_us ? sim->now_us - window_us : 0;
@@ -172,28 +183,28 @@ static void note_clocks(struct sim *sim, struct sim_rec *rec)
     int64_t clocks_ms[ZAB_MEMBERS_MAX];
     uint32_t voters = 0;
 
-    rec->least_ms = INT64_MAX;
-    for_each_member (member, &sim->config) {
+    ret->least_ms = INT64_MAX;
+    for_each_member (member, config) {
         const struct sim_node *node = &sim->nodes[member->id];
 
         if (member->voter) {
             int64_t least_ms = now_ms + off_since(node, since_us, false);
 
             clocks_ms[voters++] = now_ms + off_since(node, since_us, true);
-            rec->least_ms = least_ms < rec->least_ms ? least_ms : rec->least_ms;
+            ret->least_ms = least_ms < ret->least_ms ? least_ms : ret->least_ms;
         }
     }
-    rec->reached_ms = stamp_reached(clocks_ms, voters, voters / 2 + 1);
-    rec->least_ms = rec->least_ms > 0 ? rec->least_ms : 0;
+    ret->reached_ms = stamp_reached(clocks_ms, voters, voters / 2 + 1);
+    ret->least_ms = ret->least_ms > 0 ? ret->least_ms : 0;
 }
 
 /* The only voter; NULL: there are several. */
-static const struct sim_node *sole_voter(const struct sim *sim)
+static const struct sim_node *sole_voter(const struct sim *sim, const struct zab_config *config)
 {
     const struct sim_node *sole = NULL;
     uint32_t voters = 0;
 
-    for_each_member (member, &sim->config) {
+    for_each_member (member, config) {
         if (member->voter) {
             sole = &sim->nodes[member->id];
             voters++;
@@ -202,18 +213,37 @@ static const struct sim_node *sole_voter(const struct sim *sim)
     return voters == 1 ? sole : NULL;
 }
 
+static void note(struct sim *sim, const struct zab_config *config, struct range *ret)
+{
+    const struct sim_node *sole = sole_voter(sim, config);
+
+    if (sole) {
+        note_one(sim, sole, ret);
+    } else {
+        note_clocks(sim, config, ret);
+    }
+}
+
+/* A leader compares the clocks now and then: a short time ago other voters may have counted. */
 void sim_clock_made(struct sim *sim, struct sim_rec *rec)
 {
+    const struct sim_members *members = &sim->members;
+    struct range range;
+
     rec->made_us = sim->now_us;
     if (rec->rec->type != LOGREC_TXN) {
         return;
     }
-    const struct sim_node *sole = sole_voter(sim);
-
-    if (sole) {
-        note_one(sim, sole, rec);
-    } else {
-        note_clocks(sim, rec);
+    note(sim, &sim->config, &range);
+    rec->reached_ms = range.reached_ms;
+    rec->least_ms = range.least_ms;
+    for (uint32_t i = 0; i < SIM_PAST; i++) {
+        if (members->past[i].count > 0 && sim->now_us < members->past_us[i] + COMPARED_US) {
+            note(sim, &members->past[i], &range);
+            rec->reached_ms =
+                range.reached_ms > rec->reached_ms ? range.reached_ms : rec->reached_ms;
+            rec->least_ms = range.least_ms < rec->least_ms ? range.least_ms : rec->least_ms;
+        }
     }
 }
 

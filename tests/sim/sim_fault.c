@@ -3,6 +3,7 @@
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_fault_int.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_seat.h"
 
@@ -72,6 +73,9 @@ bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
 {
     uint32_t harmed = 1;
 
+    if (!sim_member_may_lose(sim, node)) {
+        return false;
+    }
     if (!sim_seat_of(sim, node)) {
         return true;
     }
@@ -90,7 +94,7 @@ static void back(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->a];
 
-    if (!node->up) {
+    if (!node->up && !node->idle) {
         sim_node_start(sim, node);
     }
 }
@@ -476,6 +480,7 @@ void sim_fault_end(struct sim *sim)
 {
     sim_net_heal_all(sim);
     sim->spoil_loaded = 0;
+    sim_member_end(sim);
     return_disks(sim);
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
@@ -492,7 +497,7 @@ void sim_fault_end(struct sim *sim)
         if (node->up && node->rotten && rng_chance(&sim->rng, 500000)) {
             sim_node_crash(sim, node, SIM_KILL);
         }
-        if (!node->up) {
+        if (!node->up && !node->idle) {
             sim_node_start(sim, node);
         }
     }

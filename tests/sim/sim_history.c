@@ -6,6 +6,7 @@
 #include "server/state/state.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_lane.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_model.h"
 
 #include <inttypes.h>
@@ -582,7 +583,7 @@ void sim_history_check(struct sim *sim)
     check_ops(sim);
     check_streams(&history);
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (sim->nodes[id].up) {
+        if (sim->nodes[id].up && sim_member_is(sim, &sim->nodes[id])) {
             check_tree(&history, &sim->nodes[id]);
         }
     }

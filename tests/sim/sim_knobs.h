@@ -14,8 +14,9 @@ enum {
 
 /* The mean time between two random faults of a kind; 0: never. */
 struct sim_knobs {
-    uint32_t nodes;  /* Including observers. */
-    uint32_t voters; /* The first `voters` nodes are voters from the founding on. */
+    uint32_t nodes;   /* Machines. */
+    uint32_t members; /* The first `members` nodes, with observers, found the ensemble. */
+    uint32_t voters;  /* The first `voters` nodes are voters from the founding on. */
     uint32_t clients;
     bool lanes; /* A client sends all its requests to a node over one socket. */
     struct zab_limits limits;
@@ -56,6 +57,8 @@ struct sim_knobs {
      * release, which knows no feature level. */
     uint32_t newest_ppm;
     uint32_t newest_after_ms; /* From then on all start with the newest release. */
+    /* Mean time between two requests for another configuration; 0: the members stay. */
+    uint32_t change_ms;
     /* Faults. */
     uint32_t crash_ms;     /* A process or its machine dies at a random instant. */
     uint32_t crash_fx_ms;  /* ... in the middle of a list of effects. */
@@ -93,5 +96,6 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs); /* Slow links, snap
 void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs);
 void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs); /* Disks that fail or rot in use. */
 void sim_draw_releases(uint64_t seed, struct sim_knobs *knobs);
+void sim_draw_members(uint64_t seed, struct sim_knobs *knobs); /* Changes of the members. */
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_gist.h"
+#include "tests/sim/sim_member.h"
 
 /*
  * TCP as the protocol sees it: the bytes of a connection arrive in order or not at all. Each
@@ -131,6 +132,12 @@ static void peer_down(struct sim *sim, struct sim_event *event)
     sim_node_step(sim, node, &down);
 }
 
+/* The host keeps connections to the peers of its core alone. */
+static bool is_peer(const struct sim_node *node, uint32_t peer)
+{
+    return (node->peers & 1U << peer) != 0;
+}
+
 static void peer_up(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
@@ -167,6 +174,9 @@ static void on_dial(struct sim *sim, struct sim_node *node, uint32_t peer,
 {
     struct sim_packet answer = {.kind = PACKET_ACCEPT, .conn = packet->conn, .life = packet->life};
 
+    if (!is_peer(node, peer)) {
+        return;
+    }
     SIM_TRACE(sim, "net %u accepts %u conn %lu", node->id, peer, (unsigned long)packet->conn);
     set_end(sim, node->id, peer, packet->conn);
     greet(&answer, node);
@@ -177,7 +187,7 @@ static void on_dial(struct sim *sim, struct sim_node *node, uint32_t peer,
 static void on_accept(struct sim *sim, struct sim_node *node, uint32_t peer,
                       const struct sim_packet *packet)
 {
-    if (packet->life != node->life || sim->ends[node->id][peer] != 0) {
+    if (packet->life != node->life || sim->ends[node->id][peer] != 0 || !is_peer(node, peer)) {
         fin(sim, node->id, peer, packet->conn);
         return;
     }
@@ -347,6 +357,34 @@ void sim_net_greet_again(struct sim *sim, struct sim_node *node)
     }
 }
 
+static void close_stranger(struct sim *sim, const struct sim_node *node, uint32_t id)
+{
+    uint64_t conn = sim->ends[node->id][id];
+
+    if (conn == 0) {
+        return;
+    }
+    SIM_TRACE(sim, "net %u closes %u, which is no peer any more", node->id, id);
+    set_end(sim, node->id, id, 0);
+    fin(sim, node->id, id, conn);
+}
+
+void sim_net_members(struct sim *sim, struct sim_node *node)
+{
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(replica_zab(node->replica), peers, ZAB_MEMBERS_MAX);
+
+    node->peers = 0;
+    for (size_t i = 0; i < count; i++) {
+        node->peers |= 1U << peers[i].id;
+    }
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (!is_peer(node, id)) {
+            close_stranger(sim, node, id);
+        }
+    }
+}
+
 /* ---- Dialing. ---- */
 
 static void dial(struct sim *sim, uint32_t from, uint32_t to)
@@ -388,7 +426,8 @@ static void look_at_pair(struct sim *sim, struct sim_event *event)
         find_half_open(sim, a, b);
         find_half_open(sim, b, a);
     }
-    if (sim->ends[b][a] == 0) { /* In each pair the larger id dials. */
+    if (sim->ends[b][a] == 0 && is_peer(&sim->nodes[b], a) &&
+        sim_member_reaches(sim, &sim->nodes[b], &sim->nodes[a])) { /* The larger id dials. */
         dial(sim, b, a);
     }
 }

@@ -4,6 +4,7 @@
 #include "tests/lib/zab_notice.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_node_int.h"
 #include "tests/sim/sim_release.h"
 #include "tests/sim/sim_seat.h"
@@ -100,6 +101,12 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_RESTORE:
         sim_disk_restore(sim, node, effect->restore.start);
         break;
+    case ZAB_FX_MEMBERS:
+        sim_net_members(sim, node);
+        break;
+    case ZAB_FX_REMOVED:
+        sim_member_removed(sim, node);
+        break;
     case ZAB_FX_ALARM:
         zab_notice_text(&effect->notice, text);
         SIM_TRACE(sim, "alarm %u: %s", node->id, text);
@@ -112,8 +119,6 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_REFUSED:
     case ZAB_FX_PING_PAYLOAD:
     case ZAB_FX_ROLE:
-    case ZAB_FX_MEMBERS:
-    case ZAB_FX_REMOVED:
     case ZAB_FX_HALT:
         sim_fail(sim, "host", "node %u: effect %d is not for this host", node->id,
                  (int)effect->type);

@@ -27,7 +27,7 @@ static void again(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->a];
 
-    if (!node->up) {
+    if (!node->up && !node->idle) {
         sim_node_start(sim, node);
     }
 }
@@ -112,6 +112,7 @@ static void started(struct sim *sim, struct sim_node *node, const struct replica
     node->hello = node->identity;
     sim_check_recovered(sim, node, options);
     node->replica = replica_new(options);
+    sim_net_members(sim, node);
     sim_node_look(sim, node);
     sim_node_arm(sim, node);
 }

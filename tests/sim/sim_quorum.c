@@ -27,9 +27,33 @@ static zxid_t held(const struct sim_node *node, uint64_t incarnation)
     return 0;
 }
 
+void sim_quorum_proposed(struct sim *sim, const struct logrec *rec, const struct zab_config *config)
+{
+    struct sim_members *members = &sim->members;
+
+    MEM_GROW(members->proposed, members->proposed_count, members->proposed_cap, MEM_ITEMS_MAX);
+    members->proposed[members->proposed_count] = *config;
+    members->proposed[members->proposed_count++].version = rec->zxid;
+}
+
+/* Earlier proposals are committed, or never will be. */
 void sim_quorum_set(struct sim *sim, const struct zab_config *config)
 {
+    struct sim_members *members = &sim->members;
+    size_t kept = 0;
+
+    memmove(members->past + 1, members->past, sizeof(members->past) - sizeof(members->past[0]));
+    memmove(members->past_us + 1, members->past_us,
+            sizeof(members->past_us) - sizeof(members->past_us[0]));
+    members->past[0] = sim->config;
+    members->past_us[0] = sim->now_us;
     sim->config = *config;
+    for (size_t i = 0; i < members->proposed_count; i++) {
+        if (members->proposed[i].version > config->version) {
+            members->proposed[kept++] = members->proposed[i];
+        }
+    }
+    members->proposed_count = kept;
 }
 
 /* ---- Promises. ---- */
@@ -108,6 +132,7 @@ void sim_quorum_release(struct sim *sim)
         mem_free(pledges);
     }
     map_release(&sim->pledges);
+    mem_free(sim->members.proposed);
 }
 
 const struct zab_member *sim_seat_of(const struct sim *sim, const struct sim_node *node)
@@ -122,9 +147,14 @@ uint32_t sim_voters(const struct sim *sim)
     return zab_config_voters(&sim->config);
 }
 
+bool sim_disk_has(struct sim *sim, uint32_t id, uint64_t incarnation, zxid_t zxid)
+{
+    return sim_log_holds(sim, held(&sim->nodes[id], incarnation), zxid);
+}
+
 static bool voter_holds(struct sim *sim, const struct zab_member *voter, zxid_t zxid)
 {
-    return sim_log_holds(sim, held(&sim->nodes[voter->id], voter->incarnation), zxid);
+    return sim_disk_has(sim, voter->id, voter->incarnation, zxid);
 }
 
 bool sim_config_holds(struct sim *sim, const struct zab_config *config, zxid_t zxid)

@@ -19,6 +19,10 @@ void sim_quorum_established(struct sim *sim, const struct sim_node *leader, uint
 void sim_quorum_promised(struct sim *sim, const struct sim_node *node, uint32_t epoch,
                          uint32_t leader);
 
+/* A leader has proposed the configuration: it may be committed. */
+void sim_quorum_proposed(struct sim *sim, const struct logrec *rec,
+                         const struct zab_config *config);
+
 /* The configuration is in force from now on. */
 void sim_quorum_set(struct sim *sim, const struct zab_config *config);
 
@@ -31,7 +35,9 @@ uint32_t sim_voters(const struct sim *sim);
 /* A majority of this configuration's voters has `zxid` on disk: as the store has confirmed it, or
  * as it was before the plan harmed or discarded the disk. */
 bool sim_config_holds(struct sim *sim, const struct zab_config *config, zxid_t zxid);
-/* The same, for the committed configuration. */
+/* This disk has `zxid`, in the same sense. */
+bool sim_disk_has(struct sim *sim, uint32_t id, uint64_t incarnation, zxid_t zxid);
+/* The same as sim_config_holds, for the committed configuration. */
 bool sim_quorum_holds(struct sim *sim, zxid_t zxid);
 
 /* Traces which disks of the committed configuration hold `zxid`. */

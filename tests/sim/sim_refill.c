@@ -1,3 +1,4 @@
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
@@ -31,7 +32,7 @@ static bool serves(const struct sim_node *node)
 static bool all_serve(struct sim *sim)
 {
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (!serves(&sim->nodes[id])) {
+        if (sim_member_is(sim, &sim->nodes[id]) && !serves(&sim->nodes[id])) {
             return false;
         }
     }
@@ -77,7 +78,7 @@ static struct sim_node *learner_of(struct sim *sim)
     const struct sim_node *leader = sim_leader(sim);
 
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (id != leader->id) {
+        if (id != leader->id && sim_member_is(sim, &sim->nodes[id])) {
             return &sim->nodes[id];
         }
     }

@@ -211,6 +211,8 @@ void run_print(const struct run_result *result)
     (void)printf("feature levels: raises proposed %" PRIu64
                  ", processes that did not know the level %" PRIu64 "\n",
                  t->raises, t->unread);
+    (void)printf("changes of the members %" PRIu64 ", refused %" PRIu64 "\n", t->changes,
+                 t->changes_refused);
     (void)printf("disks in use: failing %" PRIu64 " (I/O errors %" PRIu64 "), rotten %" PRIu64
                  "; states wrong after loading a snapshot %" PRIu64 "\n",
                  t->failing, t->io_errors, t->decayed, t->spoilt);

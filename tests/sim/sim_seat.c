@@ -5,6 +5,7 @@
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_release.h"
 
@@ -57,7 +58,8 @@ void sim_seat_check_end(struct sim *sim)
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         const struct sim_node *node = &sim->nodes[id];
 
-        if (node->up && zab_config(replica_zab(node->replica))->version != sim->config.version) {
+        if (node->up && sim_member_is(sim, node) &&
+            zab_config(replica_zab(node->replica))->version != sim->config.version) {
             sim_fail(sim, "A37",
                      "node %u ends with the configuration %" PRIx64 ", not with %" PRIx64, id,
                      zab_config(replica_zab(node->replica))->version, sim->config.version);
@@ -115,6 +117,8 @@ void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const str
     if (zab_config_decode(logrec_payload(rec), &config) == ERR_OK) {
         sim_release_made(sim, config.level);
         sim_release_proposed(sim, leader, &config);
+        sim_quorum_proposed(sim, rec, &config);
+        sim_member_proposed(sim, leader, rec, &config);
         uint32_t fresh = fresh_in(leader, &config);
 
         sim->nodes[fresh].named = rec->zxid;
@@ -191,11 +195,17 @@ void sim_seat_admit(struct sim *sim, const struct logrec *rec)
     }
     config.version = rec->zxid;
     sim_quorum_set(sim, &config);
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        struct sim_node *node = &sim->nodes[id];
+
+        node->spare_seat &= sim_seat_of(sim, node) != NULL;
+    }
     for_each_member (member, &config) {
         if (member->voter) {
             admit(sim, &sim->nodes[member->id], member->incarnation);
         }
     }
+    sim_member_committed(sim);
 }
 
 /* ---- The shelf. ---- */

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_member.h"
 
 #include <inttypes.h>
 
@@ -488,7 +489,8 @@ static bool is_any_open(const struct sim *sim)
 
     for (uint32_t id = 1; id <= sim->knobs.nodes && !any; id++) {
         const struct sim_node *node = &sim->nodes[id];
-        const struct state *state = node->up ? view_read(node->view) : NULL;
+        const struct state *state =
+            node->up && sim_member_is(sim, node) ? view_read(node->view) : NULL;
 
         if (state) {
             any = state_session_count(state) > 0;

@@ -23,6 +23,7 @@ enum {
     RELEASES_EVERY =
         8, /* One seed in so many, different ones, has processes of several releases. */
     RELEASES_SALT = 0x6c65766c,
+    MEMBERS_SALT = 0x6d656d62,
 };
 
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
@@ -289,6 +290,24 @@ void sim_draw_releases(uint64_t seed, struct sim_knobs *knobs)
     knobs->newest_after_ms = PICK(&rng, 10000, 20000, 40000);
     knobs->crash_ms = knobs->crash_ms > 0 ? knobs->crash_ms : 8000;
     knobs->stop_ms = knobs->stop_ms > 0 ? knobs->stop_ms : 6000;
+}
+
+/* Every seed: requests for other members, and machines that are no members yet. */
+void sim_draw_members(uint64_t seed, struct sim_knobs *knobs)
+{
+    struct rng rng;
+
+    rng_init(&rng, seed ^ MEMBERS_SALT);
+    knobs->change_ms = PICK(&rng, 1000, 2000, 4000, 8000);
+    knobs->limits.promote_ms = PICK(&rng, 300, 1000, 3000, 10000);
+    knobs->limits.step_lag_ms = PICK(&rng, 300, 1000);
+    knobs->nodes += PICK(&rng, 1, 1, 1, 2, 3);
+    if (knobs->nodes > SIM_NODES_MAX) {
+        knobs->nodes = SIM_NODES_MAX;
+    }
+    if (knobs->config_ppm == 0) {
+        knobs->config_ppm = PICK(&rng, 0, 200000);
+    }
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)

@@ -26,8 +26,10 @@ struct sim_totals {
     uint64_t power_cuts;
     uint64_t quarantines;
     uint64_t admissions;
-    uint64_t raises; /* Proposals of a higher feature level. */
-    uint64_t unread; /* Processes that ended because they did not know the level. */
+    uint64_t raises;          /* Proposals of a higher feature level. */
+    uint64_t unread;          /* Processes that ended because they did not know the level. */
+    uint64_t changes;         /* Configurations that clients have asked for, ... */
+    uint64_t changes_refused; /* ... and what was refused. */
     uint64_t emptied;
     uint64_t swapped; /* Disks that came back from the shelf. */
     uint64_t rotted;
