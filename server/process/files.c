@@ -9,7 +9,7 @@
 enum {
     /* Core: epoll, mailboxes (requests, completions, log, worker, keys, end), a file with keys,
      * listeners, and descriptors of a name look-up. */
-    CORE_FILES = 15 + RESOLVE_ADDRESSES_MAX + 8,
+    CORE_FILES = 15 + RESOLVE_LISTEN_MAX + 8,
     /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
     PEERS_MIN = 8,   /* The reserve is for at least this number of peers, */

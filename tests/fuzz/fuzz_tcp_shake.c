@@ -177,7 +177,8 @@ static void begin_tls(struct caller_side *side, bool finish)
 {
     enum err err = ERR_BUSY;
 
-    side->seal = seal_open(&(struct seal_options){.keys = bench.dialer, .from = 2, .to = 1});
+    side->seal =
+        seal_open(&(struct seal_options){.keys = bench.dialer, .dials = true, .from = 2, .to = 1});
     ASSERT(seal_shake(side->seal) == ERR_BUSY);
     send_sealed(side, SIZE_MAX);
     for (int i = 0; i < STEPS_MAX && finish && err == ERR_BUSY; i++) {

@@ -47,7 +47,8 @@ struct raw raw_dial_plain(const struct kit_setup *setup)
 
 void raw_begin_tls(struct raw *raw, const char *secret)
 {
-    struct seal_options options = {.keys = kit_keys(secret, NULL), .from = 2, .to = 1};
+    struct seal_options options = {
+        .keys = kit_keys(secret, NULL), .dials = true, .from = 2, .to = 1};
 
     raw->keys = options.keys;
     raw->seal = seal_open(&options);

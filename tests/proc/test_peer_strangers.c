@@ -245,7 +245,7 @@ static enum err stranger_call(struct stranger *stranger, struct keys *keys,
                               uint64_t records_per_key)
 {
     struct seal_options options = {
-        .keys = keys, .from = 3, .to = 1, .records_per_key = records_per_key};
+        .keys = keys, .dials = true, .from = 3, .to = 1, .records_per_key = records_per_key};
     enum err err = ERR_BUSY;
 
     *stranger = (struct stranger){.fd = relay_dial(ensemble.replicas[0].peer_port, 0),

@@ -210,8 +210,8 @@ static uint64_t length_of_handshake(void)
  * further message, and the next connection works. */
 TEST(each_byte_damaged)
 {
-    /* Plus history, start, no refusal, peerTls and two levels. */
-    const uint64_t identity = 43 + 8 + 8 + 4 + 1 + 2;
+    /* Plus history, start, no refusal, peerTls, two levels and the reason of a refusal. */
+    const uint64_t identity = 43 + 8 + 8 + 4 + 1 + 2 + 1;
     const uint64_t record = kit_sealed() ? 5 + 1 + 16 : 0; /* What TLS adds to each. */
     const uint64_t handshake = length_of_handshake();
     const uint64_t seen = record + FRAME_HEADER_LEN + 4 + 8 + 1 + 4 + 4 + 12; /* The first frame. */

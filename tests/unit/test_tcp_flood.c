@@ -109,7 +109,8 @@ TEST(a_flood_from_many_addresses_drops_no_peer)
 /* Takes the first bytes of a dialer. */
 static size_t client_hello(struct keys *keys, uint8_t *to, size_t size)
 {
-    struct seal *seal = seal_open(&(struct seal_options){.keys = keys, .from = 2, .to = 1});
+    struct seal *seal =
+        seal_open(&(struct seal_options){.keys = keys, .dials = true, .from = 2, .to = 1});
 
     assert_int_equal(seal_shake(seal), ERR_BUSY);
 

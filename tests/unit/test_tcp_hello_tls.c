@@ -209,8 +209,8 @@ static void open_pair(struct pair *pair, struct keys *const keys[2])
 {
     for (int i = 0; i < 2; i++) {
         pair->done[i] = false;
-        pair->seals[i] =
-            seal_open(&(struct seal_options){.keys = keys[i], .from = i ? 0 : 2, .to = i ? 0 : 1});
+        pair->seals[i] = seal_open(&(struct seal_options){
+            .keys = keys[i], .dials = i == 0, .from = i ? 0 : 2, .to = i ? 0 : 1});
     }
 }
 

@@ -28,7 +28,7 @@ TEST(garbage)
 }
 
 enum {
-    LEVELS_LEN = 2 /* Of the feature levels, which end a HELLO. */
+    REASON_LEN = 1 /* Of the reason of a refusal, which ends a HELLO. */
 };
 
 /* Makes the HELLO that of a dialer whose release ends it before the last `missing` bytes. */
@@ -53,7 +53,7 @@ static void shorten_hello(struct buf *hello, size_t missing,
     buf_release(&text);
 }
 
-/* Becomes replica 2 by hand; a release before the feature levels does not send them. Returns the
+/* Becomes replica 2 by hand; a release before the outsiders gives no reason. Returns the
  * connection's nonce. */
 static uint64_t shake_raw(const struct kit_setup *setup, struct raw *raw, uint16_t version)
 {
@@ -73,8 +73,8 @@ static uint64_t shake_raw(const struct kit_setup *setup, struct raw *raw, uint16
     raw_read(setup, raw, transcript.acceptor, GREETING_LEN);
     buf_init(&out, HELLO_WIRE_MAX);
     hello_encode(&hello, &transcript, secret, true, &out);
-    if (version < PROTOCOL_VERSION_LEVELS) {
-        shorten_hello(&out, LEVELS_LEN, &transcript, secret);
+    if (version < PROTOCOL_VERSION_OUTSIDERS) {
+        shorten_hello(&out, REASON_LEN, &transcript, secret);
     }
     raw_write(raw, out.data, out.len);
     buf_release(&out);
@@ -197,8 +197,8 @@ static void expect_refusal(uint16_t version, const char *why)
 
 TEST(other_versions)
 {
-    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 5 of the protocol");
-    expect_refusal(PROTOCOL_VERSION + 2, "version 9 of the protocol");
+    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 6 of the protocol");
+    expect_refusal(PROTOCOL_VERSION + 2, "version 10 of the protocol");
 }
 
 static void send_raw(struct raw *raw, struct frame_header *header, uint32_t number,
@@ -264,7 +264,7 @@ TEST(a_peer_one_version_behind_works)
 
     header.nonce = shake_raw(&setup, &raw, PROTOCOL_VERSION - 1);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
-    assert_int_equal(kit_nodes[1].hello.level, 0); /* It has not said any. */
+    assert_int_equal(kit_nodes[1].hello.level, 3);
     buf_init(&payload, 1024);
     zab_msg_encode(&ping, &payload);
     send_raw(&raw, &header, 0, buf_slice(&payload));
@@ -274,31 +274,6 @@ TEST(a_peer_one_version_behind_works)
     KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
     assert_non_null(strstr(kit_nodes[1].why, "another version"));
     buf_release(&payload);
-    raw_end(&raw);
-    kit_stop(1);
-}
-
-/* The peer's release is older than the levels: it is refused before it has proven itself, and would
- * not understand a reason. */
-TEST(a_peer_one_version_behind_is_refused_above_level_0)
-{
-    struct kit_setup setup = kit_make_setup();
-    struct greeting greeting = {.version = PROTOCOL_VERSION - 1, .from = 2, .to = 1};
-    uint8_t bytes[GREETING_LEN];
-
-    setup.level[1] = 2;
-    setup.ensemble_level[1] = 1;
-    kit_start(&setup, 1);
-
-    struct raw raw = raw_dial_1(&setup);
-
-    greeting_encode(&greeting, bytes);
-    raw_write(&raw, bytes, sizeof(bytes));
-    raw_read(&setup, &raw, bytes, sizeof(bytes));
-    KIT_RUN_UNTIL(&setup, raw_ended(&raw));
-    assert_string_equal(kit_nodes[1].why,
-                        "replica 2 supports feature levels up to 0, and this ensemble uses level "
-                        "1: start replica 2 with a later release");
     raw_end(&raw);
     kit_stop(1);
 }

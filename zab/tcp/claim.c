@@ -74,7 +74,7 @@ static void refuse(struct tcp *tcp, struct link *link, const char *one, struct c
         flow_control(conn, &control);
         (void)conn_write(conn);
     } else {
-        shake_hello(conn, text);
+        shake_hello(conn, text, HELLO_DUPLICATE);
     }
     tcp_drop(conn, text);
     report_duplicate(tcp, id, text);
@@ -85,7 +85,7 @@ static void let_in(struct conn *conn)
     conn->state = CONN_HELLO;
     tcp_link(conn->tcp, conn->peer)->claim = NULL;
     if (!conn->dialed) {
-        shake_hello(conn, "");
+        shake_hello(conn, "", HELLO_DUPLICATE);
     }
     loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
     tcp_established(conn);
@@ -109,17 +109,72 @@ static bool takes_turn(struct link *link, struct conn *conn)
     return true;
 }
 
+/* Finds no place for a proven replica that is not in the list. Both replicas report it. */
+static void turn_away(struct conn *conn)
+{
+    char text[TCP_WHY_MAX];
+
+    (void)snprintf(
+        text, sizeof(text),
+        "replica %u is connected with %u replicas that are no members, and takes no more "
+        "of them: add or stop some",
+        conn->tcp->options.id, outsiders_count(conn->tcp));
+    if (!conn->dialed) {
+        shake_hello(conn, text, HELLO_FULL);
+    }
+    (void)tcp_refuse(conn, "%s", text);
+}
+
+/* Returns the link of a proven peer, a new one if the peer is not in the list. NULL: there is no
+ * place for it, and the connection has ended. */
+static struct link *place_of(struct conn *conn)
+{
+    struct link *link = tcp_link(conn->tcp, conn->peer);
+
+    if (link) {
+        return link;
+    }
+    link = outsiders_add(conn->tcp, conn->peer);
+    if (link && conn->dialed) {
+        link->dialing = conn;
+    } else if (!link) {
+        turn_away(conn);
+    }
+    return link;
+}
+
+/* Whether this replica and a peer dial each other at the same time, and the peer's connection is
+ * the one to give up: both keep that of the replica with the larger id. This holds for a short time
+ * only: what answers at the address of the peer has not proven yet that it is the peer. */
+static bool is_crossed(const struct conn *conn)
+{
+    const struct tcp_options *options = &conn->tcp->options;
+    const struct conn *other = conn->dialed ? NULL : tcp_other_dialed(conn);
+
+    return other && other->state == CONN_HELLO && options->id > conn->peer &&
+           os_now_ms() < other->claimed_ms + options->probe_ms;
+}
+
 void claim_arrives(struct conn *conn)
 {
     ASSERT(conn->state == CONN_HELLO && conn->identity.start != 0);
 
+    if (is_crossed(conn)) {
+        (void)tcp_part(conn);
+        return;
+    }
+
     struct tcp *tcp = conn->tcp;
-    struct link *link = tcp_link(tcp, conn->peer);
+    struct link *link = place_of(conn);
     char claimant[TCP_ADDRESS_MAX];
+
+    if (!link) {
+        return;
+    }
 
     if (!is_contested(tcp, link, conn->identity.start)) {
         if (!conn->dialed) {
-            shake_hello(conn, "");
+            shake_hello(conn, "", HELLO_DUPLICATE);
         }
         tcp_established(conn);
         return;

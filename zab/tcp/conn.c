@@ -330,6 +330,7 @@ enum err conn_seal(struct conn *conn)
     ASSERT(conn->state == CONN_SEALING && !conn->seal);
 
     struct seal_options options = {.keys = conn->keys,
+                                   .dials = conn->dialed,
                                    .from = conn->tcp->options.id,
                                    .to = conn->dialed ? conn->peer : 0,
                                    .records_per_key = conn->tcp->options.records_per_key};

@@ -1,5 +1,7 @@
 #include "zab/tcp/tcp_int.h"
 
+#include <errno.h>
+
 static bool dials(const struct tcp *tcp, const struct link *link)
 {
     return tcp->options.id > link->peer.id && link->peer.host[0];
@@ -10,13 +12,16 @@ static void connect_next(struct link *link, struct tcp *tcp)
     ASSERT(link->answer_used < link->answer.count && !link->dialing);
 
     const struct resolve_address *address = &link->answer.addresses[link->answer_used++];
-    int fd = loop_connect((const struct sockaddr *)&address->addr, address->len);
+    int fd = tcp_connect(tcp, address);
 
     if (fd < 0) {
         link_again(link, tcp, false);
+        if (fd == -EPERM) {
+            report_refusal(tcp, link, TCP_BEYOND);
+        }
         return;
     }
-    link->dialing = tcp_start(tcp, link, fd);
+    link->dialing = tcp_start(tcp, link, NULL, fd);
 }
 
 static const char *host_of(const struct link *link)
@@ -87,7 +92,7 @@ static void take_answer(struct tcp *tcp, const struct resolve_job *job)
     link->resolving = false;
     link->answer = job->answer;
     link->answer_used = 0;
-    if (link->answer.count > 0 && !link->up && os_now_ms() >= tcp->dial_from_ms) {
+    if (link->answer.count > 0 && !link->up && !link->dialing && os_now_ms() >= tcp->dial_from_ms) {
         connect_next(link, tcp);
     } else {
         link_again(link, tcp, false);
@@ -107,10 +112,22 @@ static void on_resolver_ready(struct loop_watch *watch, uint32_t ready)
         } else {
             ASSERT(tcp->lookups > 0);
             tcp->lookups--;
-            take_answer(tcp, job);
+            if (job->id > ZAB_ID_MAX) {
+                join_answer(tcp, job);
+            } else {
+                take_answer(tcp, job);
+            }
         }
         mem_free(job);
     }
+}
+
+uint64_t dial_join_tick(struct tcp *tcp, uint64_t now_ms)
+{
+    if (join_has_names(tcp)) {
+        dial_open_resolver(tcp);
+    }
+    return join_tick(tcp, now_ms);
 }
 
 void dial_open_resolver(struct tcp *tcp)

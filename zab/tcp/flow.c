@@ -37,6 +37,9 @@ static const char *judge(const struct conn *conn, const struct frame_header *hea
     if (size_max(conn, header) == 0) {
         return "the peer sent a frame of unknown type";
     }
+    if (conn->is_outsider && header->len > TCP_OUTSIDER_FRAME_MAX) {
+        return "the peer is no member, and sent a message for members only";
+    }
     return header->len > size_max(conn, header) ? "the peer sent a frame that is too long" : NULL;
 }
 
@@ -45,7 +48,7 @@ static void on_refused(struct conn *conn, const struct control *control)
     struct tcp *tcp = conn->tcp;
 
     conn->doomed = "the peer has refused this replica: two processes claim the id of this replica";
-    if (tcp->handler.on_duplicate && control->text[0]) {
+    if (tcp->handler.on_duplicate && control->text[0] && !conn->is_outsider) {
         tcp->handler.on_duplicate(tcp->handler.ctx, tcp->options.id, control->text);
     }
 }
@@ -75,7 +78,7 @@ static void take_control(struct conn *conn, uint16_t type, struct slice payload)
     case CONTROL_ALIVE:
         if (link == from) {
             probe_on_alive(tcp, from, &control);
-        } else if (link) {
+        } else if (link && !conn->is_outsider) {
             probe_on_vouched(tcp, from, link, &control);
         }
         break;
@@ -108,6 +111,7 @@ static void deliver(struct conn *conn, const struct frame_header *header, struct
         return;
     }
     conn->number_in++;
+    conn->heard_ms = conn->read_ms;
     conn->in_used += FRAME_HEADER_LEN + payload.len;
     if (is_unknown(conn, header)) {
         conn->tcp->skipped++;

@@ -22,9 +22,9 @@ enum {
  * skips what is new in the later version. Versions 1 to 5 were never released.
  */
 enum {
-    PROTOCOL_VERSION = 7,
-    PROTOCOL_VERSION_OLDEST = 6,
-    PROTOCOL_VERSION_LEVELS = 7, /* Replicas of earlier versions support feature level 0 only. */
+    PROTOCOL_VERSION = 8,
+    PROTOCOL_VERSION_OLDEST = 7,
+    PROTOCOL_VERSION_OUTSIDERS = 8, /* Replicas that are in no list are spoken with. */
 };
 
 struct frame_header {

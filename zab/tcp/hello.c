@@ -21,8 +21,11 @@ static const struct wire_field identity_fields[] = {
 };
 
 /* Members that a release without them leaves out, with all members that follow: they count as 0. */
-static const struct wire_field later_fields[] = {
-    IDENTITY(INT, tls), IDENTITY(INT, level), IDENTITY(INT, ensemble_level), {.form = WIRE_END}};
+static const struct wire_field later_fields[] = {IDENTITY(INT, tls),
+                                                 IDENTITY(INT, level),
+                                                 IDENTITY(INT, ensemble_level),
+                                                 IDENTITY(INT, reason),
+                                                 {.form = WIRE_END}};
 
 _Static_assert(AT_NONCE + GREETING_NONCE_LEN == GREETING_LEN, "the nonce ends the greeting");
 
@@ -104,6 +107,7 @@ static void get_later(struct wire_reader *reader, struct hello *hello)
     hello->tls = 0;
     hello->level = 0;
     hello->ensemble_level = 0;
+    hello->reason = HELLO_DUPLICATE;
     while (field->form != WIRE_END && !wire_reader_done(reader)) {
         wire_get_field(reader, field++, hello);
     }

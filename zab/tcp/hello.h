@@ -2,14 +2,15 @@
  * hello.h - the bytes of the handshake: greetings with nonces, then HELLOs with proofs.
  *
  *   dialer   -> GREETING(version, from, to, nonce)        fixed length, nothing to parse
- *   acceptor -> GREETING(version, from, to, nonce)
- *   dialer   -> HELLO(length, identity, proof)            the acceptor checks the proof first
+ *   acceptor -> GREETING(version, from, to, nonce)        `to` of the dialer may be 0: any
+ * answers dialer   -> HELLO(length, identity, proof)            the acceptor checks the proof first
  *   acceptor -> HELLO(length, identity, proof)
  *
  * A proof is HMAC-SHA256 with the shared secret over the role, both greetings, the value that TLS
- * exports and the identity: it is valid for one connection and one direction only. The dialer
- * proves first, so that a caller without the secret gets no proof with which it could test guessed
- * secrets.
+ * exports and the identity: it is valid for one connection and one direction only, and for the two
+ * ids that the greetings name: if the dialer's `to` is 0, the acceptor's `from` names it. The
+ * dialer proves first, so that a caller without the secret gets no proof with which it could test
+ * guessed secrets.
  */
 #ifndef ZAB_TCP_HELLO_H
 #define ZAB_TCP_HELLO_H
@@ -47,6 +48,13 @@ struct hello {
     uint8_t tls;   /* The sender's peerTls: enum keys_mode plus 1; 0: its release has no TLS. */
     uint8_t level; /* Highest feature level that the sender's release supports. */
     uint8_t ensemble_level; /* Feature level that the ensemble uses, as far as the sender knows. */
+    uint8_t reason;         /* enum hello_reason; only with `refusal`. */
+};
+
+/* Why the acceptor hangs up. On the wire: never renumber. */
+enum hello_reason {
+    HELLO_DUPLICATE = 0, /* Two processes have the dialer's id. */
+    HELLO_FULL = 1,      /* There is no place for one more replica that is not in the list. */
 };
 
 /* What both proofs cover: both greetings, and of a sealed connection the value that TLS exports, so

@@ -76,6 +76,11 @@ bool keys_have(const struct keys *keys, struct slice secret)
     return found;
 }
 
+bool keys_prove(const struct keys *keys, enum keys_mode mode)
+{
+    return keys->secret_count > 0 || (keys->has_certificate && mode == KEYS_REQUIRED);
+}
+
 /* ---- Contexts. ---- */
 
 static SSL_CTX *new_context(bool dials)

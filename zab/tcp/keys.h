@@ -60,6 +60,10 @@ uint32_t keys_secret_count(const struct keys *keys);
  * one, which needs no removal. */
 bool keys_have(const struct keys *keys, struct slice secret);
 
+/* Whether replicas with these keys prove themselves to each other: by a secret, or by certificates
+ * if each connection has TLS. */
+bool keys_prove(const struct keys *keys, enum keys_mode mode);
+
 /* Returns when the certificate expires, s since 1970; 0: no certificate. */
 int64_t keys_expire_s(const struct keys *keys);
 

@@ -124,7 +124,7 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
         if (tcp->shaking_count >= tcp->options.shaking_max) {
             (void)drop_unproven(tcp, "this replica has too many unfinished handshakes");
         }
-        tcp_start(tcp, NULL, fd)->caller = caller_of(&from);
+        tcp_start(tcp, NULL, NULL, fd)->caller = caller_of(&from);
     }
     tcp->depth--;
     tcp_reap(tcp);
@@ -146,16 +146,18 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
     return 0;
 }
 
-/* Binds all addresses of a name. If the port of one is in use, all are closed, and -EADDRINUSE is
- * returned. Otherwise one bound address is enough, since a name such as localhost may have
- * addresses of a family that this machine lacks. Returns 0 or a negative errno: of several errors
- * -EADDRNOTAVAIL (the address of another machine) if it is among them, else the last one. */
+/* Binds the addresses of a name, the first few at least. If the port of one is in use, all are
+ * closed, and -EADDRINUSE is returned. Otherwise one bound address is enough, since a name such as
+ * localhost may have addresses of a family that this machine lacks. Returns 0 or a negative errno:
+ * of several errors -EADDRNOTAVAIL (the address of another machine) if it is among them, else the
+ * last one. */
 static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
 {
     int failed = 0;
 
     ASSERT(tcp->listener_count == 0 && answer->count > 0);
-    for (uint32_t i = 0; i < answer->count && failed != -EADDRINUSE; i++) {
+    for (uint32_t i = 0; i < min_u32(answer->count, TCP_LISTENERS_MAX) && failed != -EADDRINUSE;
+         i++) {
         int result = listen_on(tcp, &answer->addresses[i]);
 
         failed = failed == -EADDRNOTAVAIL && result != -EADDRINUSE ? failed : result;

@@ -28,12 +28,26 @@ static bool shares_host(const struct tcp *tcp, const struct link *of, const char
 }
 
 /* Sets which hosts a certificate of the peer may name. */
-static void compare_hosts(const struct tcp *tcp, struct link *link)
+static void compare_hosts_of(const struct tcp *tcp, struct link *link)
 {
     const char *const hosts[2] = {link->peer.host, link->peer.next_host};
 
     for (size_t i = 0; i < 2; i++) {
         link->hosts[i] = shares_host(tcp, link, hosts[i]) ? NULL : hosts[i];
+    }
+}
+
+/* The host of an address of tcp_set_join proves a replica only that is not in the list: no other
+ * replica may take the place of a replica there that is. */
+static void compare_hosts(struct tcp *tcp)
+{
+    for_each_link (link, tcp) {
+        compare_hosts_of(tcp, link);
+    }
+    list_for_each_entry (struct join_target, target, node, &tcp->targets) {
+        const char *host = target->address.host;
+
+        target->host = shares_host(tcp, NULL, host) ? NULL : host;
     }
 }
 
@@ -89,22 +103,30 @@ static bool has_changed(const struct tcp_peer *before, const struct tcp_peer *pe
            strcmp(before->next_host, peer->next_host) != 0 || before->next_port != peer->next_port;
 }
 
-/* Takes an unused slot. What the others have told about this id before counts now. */
 static void add(struct tcp *tcp, const struct tcp_peer *peer)
 {
-    uint32_t index = 0;
+    outsiders_yield(tcp);
 
-    while (index < ZAB_MEMBERS_MAX && ((tcp->used >> index) & 1) == 1) {
-        index++;
+    struct link *link = link_take(tcp, peer->id);
+
+    ASSERT(link);
+    set_addresses(tcp, link, peer);
+}
+
+/* Takes the replica into the list, or its address. */
+static void set(struct tcp *tcp, const struct tcp_peer *peer)
+{
+    struct link *link = tcp_link(tcp, peer->id);
+
+    if (!link) {
+        add(tcp, peer);
+        return;
     }
-    ASSERT(index < ZAB_MEMBERS_MAX && peer->id > 0 && peer->id <= ZAB_ID_MAX);
-    tcp->used |= UINT64_C(1) << index;
-    set_addresses(tcp, &tcp->links[index], peer);
-    for_each_link (link, tcp) {
-        for (uint32_t i = 0; i < link->told_count; i++) {
-            link->seen[index] =
-                link->told[i].id == peer->id ? link->told[i].start : link->seen[index];
-        }
+    if (link->is_outsider) {
+        outsiders_admit(tcp, link);
+    }
+    if (has_changed(&link->peer, peer)) {
+        set_addresses(tcp, link, peer);
     }
 }
 
@@ -131,31 +153,81 @@ void tcp_set_peers(struct tcp *tcp, const struct tcp_peer *peers, uint32_t count
 
     ASSERT(count <= ZAB_MEMBERS_MAX + (self ? 1U : 0U));
     for_each_link (link, tcp) { /* First, so that the added replicas find a slot. */
-        if (!find(peers, count, link->peer.id)) {
+        if (!link->is_outsider && !find(peers, count, link->peer.id)) {
             link_remove(tcp, link);
         }
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct link *link = tcp_link(tcp, peers[i].id);
-
         if (&peers[i] == self) {
             set_own_hosts(tcp, self);
-        } else if (!link) {
-            add(tcp, &peers[i]);
-        } else if (has_changed(&link->peer, &peers[i])) {
-            set_addresses(tcp, link, &peers[i]);
+        } else {
+            set(tcp, &peers[i]);
         }
     }
-    for_each_link (link, tcp) {
-        compare_hosts(tcp, link);
+    compare_hosts(tcp);
+}
+
+void tcp_set_join(struct tcp *tcp, const struct tcp_address *addresses, uint32_t count)
+{
+    join_set(tcp, addresses, count);
+    compare_hosts(tcp);
+}
+
+/* ---- Certificates and a list that is not in force yet. ---- */
+
+/* Whether another replica of the list has the host. */
+static bool list_shares(const struct tcp_peer *peers, uint32_t count, const struct tcp_peer *of,
+                        const char *host)
+{
+    bool shares = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        shares |= &peers[i] != of && has_host(&peers[i], host);
     }
+    return shares;
+}
+
+uint32_t tcp_locks_out(const struct tcp *tcp, const struct tcp_peer *peers, uint32_t count,
+                       char why[TCP_TEXT_MAX])
+{
+    const struct tcp_peer *self = find(peers, count, tcp->options.id);
+
+    for_each_link (link, tcp) {
+        const struct tcp_peer *peer = find(peers, count, link->peer.id);
+        const char *hosts[2] = {NULL, NULL};
+
+        if (!peer || !link_is_up(link)) {
+            continue;
+        }
+        for (size_t i = 0; i < 2; i++) {
+            const char *host = i == 0 ? peer->host : peer->next_host;
+            bool is_own =
+                !self && (is_host(tcp->own_hosts[0], host) || is_host(tcp->own_hosts[1], host));
+
+            hosts[i] = is_own || list_shares(peers, count, peer, host) ? NULL : host;
+        }
+        if (!shake_names(link->up, hosts, why)) {
+            return peer->id;
+        }
+    }
+    return 0;
 }
 
 void peers_open(struct tcp *tcp, const struct tcp_options *options)
 {
     ASSERT(!find(options->peers, options->peer_count, options->id));
+    ASSERT(options->outsiders_max <= TCP_OUTSIDERS_MAX);
 
     tcp->links = mem_zalloc(ZAB_MEMBERS_MAX, sizeof(*tcp->links));
     (void)snprintf(tcp->own_hosts[0], RESOLVE_HOST_MAX, "%s", options->host ? options->host : "");
     tcp_set_peers(tcp, options->peers, options->peer_count);
+}
+
+void peers_close(struct tcp *tcp)
+{
+    join_set(tcp, NULL, 0);
+    list_take_each (struct join_target, target, node, &tcp->targets) {
+        mem_free(target);
+    }
+    mem_free(tcp->links);
 }

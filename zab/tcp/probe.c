@@ -17,7 +17,7 @@
 
 void probe_send(struct link *link, const struct control *control)
 {
-    if (link_is_up(link) && link->up->queued < link->up->tcp->options.queue_bytes_max) {
+    if (link_is_up(link) && link->up->queued < conn_queue_max(link->up)) {
         flow_control(link->up, control);
     }
 }
@@ -128,10 +128,13 @@ void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *co
 
     if (control->id == tcp->options.id) {
         answer(from, control->id, control->start, control->start == tcp->options.start, "");
-        if (control->start == tcp->options.start && control->text[0]) {
+        if (control->start == tcp->options.start && control->text[0] && !link_is_caller(from)) {
             claim_text(control->id, "this one", control->text, text);
             report_duplicate(tcp, control->id, text);
         }
+        return;
+    }
+    if (link_is_caller(from)) {
         return;
     }
     target = tcp_link(tcp, control->id);

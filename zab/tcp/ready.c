@@ -23,6 +23,9 @@ static void lose(struct conn *conn, enum err err)
     }
     if (err == ERR_FORMAT && begun) {
         (void)tcp_refuse(conn, "%s", why);
+    } else if (conn->target && begun && !link) {
+        tcp_drop(conn, "the replica there ends the handshake: its log has the reason; a release "
+                       "before 0.10 speaks only with the replicas of its list");
     } else if (link && ++link->hang_ups >= HANG_UPS_MAX) {
         (void)tcp_refuse(
             conn,
@@ -46,7 +49,7 @@ static void take_connected(struct conn *conn)
             lose(conn, err);
         }
     } else if (result != -EINPROGRESS) {
-        tcp_drop(conn, "cannot connect");
+        tcp_drop(conn, result == -ECONNREFUSED ? "no process listens there" : "cannot connect");
     }
 }
 
@@ -96,17 +99,43 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     tcp_reap(tcp);
 }
 
-struct conn *tcp_start(struct tcp *tcp, const struct link *link, int take_fd)
+/* Whether the address is one of this host. */
+static bool is_loopback(const struct sockaddr_storage *addr)
 {
-    bool dialed = link != NULL;
+    if (addr->ss_family == AF_INET) {
+        return ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
 
-    /* Besides the unproven callers each peer has one connection at most: dialed, or a claim. */
-    ASSERT(tcp->shaking_count <= tcp->options.shaking_max + ZAB_MEMBERS_MAX);
+    const struct in6_addr *in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+
+    return IN6_IS_ADDR_LOOPBACK(in6) ||
+           (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+int tcp_connect(const struct tcp *tcp, const struct resolve_address *address)
+{
+    if (!is_loopback(&address->addr) && !keys_prove(tcp->options.keys, tcp->options.tls)) {
+        return -EPERM;
+    }
+    return loop_connect((const struct sockaddr *)&address->addr, address->len);
+}
+
+struct conn *tcp_start(struct tcp *tcp, const struct link *link, struct join_target *target,
+                       int take_fd)
+{
+    bool dialed = link || target;
+
+    /* Besides the unproven callers each peer has two connections at most, dialed and a claim; and
+     * some addresses are dialed without an id. */
+    ASSERT(tcp->shaking_count <= tcp->options.shaking_max + 2 * ZAB_MEMBERS_MAX + TCP_JOINS_MAX);
+    ASSERT(tcp->joins < TCP_JOINS_MAX || !target);
     ASSERT(!link || (!link->up && !link->dialing));
 
     struct conn *conn = conn_new(tcp, take_fd, dialed);
 
     conn->peer = link ? link->peer.id : 0;
+    conn->target = target;
+    tcp->joins += target ? 1U : 0U;
     conn->state = dialed ? CONN_CONNECTING : CONN_SEALING;
     conn->deadline_ms = os_now_ms() + tcp->options.connect_timeout_ms;
     conn->watch.on_ready = on_conn_ready;

@@ -16,7 +16,8 @@
 #include <sys/socket.h>
 
 enum {
-    RESOLVE_ADDRESSES_MAX = 4,
+    RESOLVE_ADDRESSES_MAX = 16,
+    RESOLVE_LISTEN_MAX = 4, /* Of these a replica listens on so many. */
     RESOLVE_HOST_MAX = 256
 };
 
@@ -38,7 +39,7 @@ struct resolver;
 /* One question and its answer. */
 struct resolve_job {
     struct list node;
-    uint32_t id; /* Id of the replica that has the name. */
+    uint32_t id; /* Of the replica that has the name, or a number above all ids. */
     uint16_t port;
     char host[RESOLVE_HOST_MAX];
     struct resolve_answer answer;
@@ -47,7 +48,8 @@ struct resolve_job {
 struct resolver *resolver_open(void);
 void resolver_close(struct resolver *resolver);
 
-/* Asks for the addresses of a name; a job with the answer comes back through resolver_answers. */
+/* Asks for the addresses of a name; a job with the answer and this id comes back through
+ * resolver_answers. */
 void resolver_ask(struct resolver *resolver, uint32_t id, const char *host, uint16_t port);
 
 /* Returns a descriptor that is readable when there may be answers. */

@@ -24,7 +24,9 @@ void rival_tell_seen(struct tcp *tcp)
         }
     }
     for_each_link (link, tcp) {
-        probe_send(link, &control);
+        if (!link_is_caller(link)) {
+            probe_send(link, &control);
+        }
     }
 }
 
@@ -65,16 +67,12 @@ static void look(struct tcp *tcp, struct link *link, uint64_t now_ms)
 
 void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control)
 {
-    memset(from->seen, 0, sizeof(from->seen));
     memcpy(from->told, control->seen, sizeof(from->told));
     from->told_count = control->seen_count;
-    for (uint32_t i = 0; i < control->seen_count; i++) {
-        const struct link *link = tcp_link(tcp, control->seen[i].id);
-
-        if (link && link != from) {
-            from->seen[link_index(tcp, link)] = control->seen[i].start;
-        }
+    if (link_is_caller(from)) {
+        return; /* It counts once the replica is a member. */
     }
+    link_believe(tcp, from);
     for_each_link (link, tcp) {
         look(tcp, link, os_now_ms());
     }

@@ -161,7 +161,7 @@ static void on_message(int writes, int version, int type, const void *bytes, siz
 struct seal *seal_open(const struct seal_options *options)
 {
     struct seal *seal = mem_zalloc(1, sizeof(*seal));
-    bool dials = options->to != 0;
+    bool dials = options->dials;
     char name[IDENTITY_MAX];
 
     seal->keys = keys_share(options->keys);

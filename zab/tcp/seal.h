@@ -29,8 +29,9 @@ enum {
 /* What a connection is, for its handshake. */
 struct seal_options {
     struct keys *keys;        /* Shared; the seal takes its own reference. */
+    bool dials;               /* This side dials. */
     uint32_t from;            /* Dialer: id of this replica. */
-    uint32_t to;              /* Dialer: id of the peer; 0: this side accepts. */
+    uint32_t to;              /* Dialer: id of the peer; 0: any replica. */
     uint64_t records_per_key; /* Records that one key seals; 0: SEAL_KEY_RECORDS. */
 };
 

@@ -24,7 +24,7 @@ static void write_now(struct conn *conn, size_t len)
 
 static void send_greeting(struct conn *conn)
 {
-    ASSERT(conn->peer != 0 && conn->state == CONN_GREETING);
+    ASSERT((conn->peer != 0 || conn->target) && conn->state == CONN_GREETING);
 
     struct greeting greeting = {
         .version = PROTOCOL_VERSION, .from = conn->tcp->options.id, .to = conn->peer};
@@ -43,7 +43,7 @@ static struct slice secret_of(const struct conn *conn)
                                                           : keys_secret(conn->keys, conn->secret);
 }
 
-void shake_hello(struct conn *conn, const char *refusal)
+void shake_hello(struct conn *conn, const char *refusal, enum hello_reason reason)
 {
     ASSERT(conn->state == CONN_HELLO || conn->state == CONN_CLAIM);
 
@@ -54,7 +54,8 @@ void shake_hello(struct conn *conn, const char *refusal)
                           .start = tcp->options.start,
                           .tls = (uint8_t)(tcp->options.tls + 1),
                           .level = tcp->options.level,
-                          .ensemble_level = tcp->ensemble_level};
+                          .ensemble_level = tcp->ensemble_level,
+                          .reason = (uint8_t)reason};
 
     memcpy(hello.cluster, tcp->options.cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(hello.advertise, sizeof(hello.advertise), "%s", tcp->advertise);
@@ -77,7 +78,7 @@ static enum err continue_tls(struct conn *conn)
     if (err == ERR_FORMAT && !conn->dialed) {
         const struct link *link = tcp_link(conn->tcp, seal_caller(conn->seal));
 
-        conn->peer = link && link->peer.id > conn->tcp->options.id ? link->peer.id : 0;
+        conn->peer = link && !link->is_outsider ? link->peer.id : 0;
     }
     if (err) {
         return err;
@@ -144,16 +145,29 @@ enum err shake_begin(struct conn *conn)
 
 /* ---- Greeting and HELLO. ---- */
 
+bool shake_names(const struct conn *conn, const char *const hosts[2], char why[SEAL_WHY_MAX])
+{
+    const struct tcp *tcp = conn->tcp;
+    bool is_known = !slice_is_zero(slice_make(tcp->options.cluster, ZAB_CLUSTER_LEN));
+    char cluster[2 * ZAB_CLUSTER_LEN + 1];
+    const char *const ensembles[2] = {tcp->ensemble, is_known ? cluster : ""};
+
+    for (size_t i = 0; i < ZAB_CLUSTER_LEN; i++) {
+        (void)snprintf(cluster + 2 * i, 3, "%02x", tcp->options.cluster[i]);
+    }
+    return !conn->seal || seal_is_of(conn->seal, conn->peer, hosts, ensembles, why);
+}
+
 /* Checks that the connection is sealed as peerTls demands, and that the certificate of the peer is
- * that of the replica that it says it is. Returns false after a refusal. */
+ * that of the replica that it says it is. Of a replica that is not in the list no host is known but
+ * the one that was dialed. Returns false after a refusal. */
 static bool check_seal(struct conn *conn)
 {
     ASSERT(conn->peer != 0);
 
     struct tcp *tcp = conn->tcp;
     const struct link *link = tcp_link(tcp, conn->peer);
-    char cluster[2 * ZAB_CLUSTER_LEN + 1];
-    const char *const ensembles[2] = {tcp->ensemble, cluster};
+    const char *const dialed[2] = {conn->target ? conn->target->host : "", ""};
     char why[SEAL_WHY_MAX];
 
     if (!conn->seal) {
@@ -161,36 +175,107 @@ static bool check_seal(struct conn *conn)
                tcp_refuse(conn, "the peer connects without TLS, and this replica has "
                                 "peerTls=required: set peerTls=dial or required on the peer");
     }
-    for (size_t i = 0; i < ZAB_CLUSTER_LEN; i++) {
-        (void)snprintf(cluster + 2 * i, 3, "%02x", tcp->options.cluster[i]);
-    }
-    return seal_is_of(conn->seal, conn->peer, link->hosts, ensembles, why) ||
+    return shake_names(conn, link && !link->is_outsider ? link->hosts : dialed, why) ||
            tcp_refuse(conn, "%s", why);
 }
 
-/* Checks that the greeting is meant for this replica. Returns false after a refusal. */
-static bool check_greeting(struct conn *conn, const struct greeting *greeting)
+/* Takes the id of the replica that has answered at an address of tcp_set_join. Returns false if the
+ * connection is not needed, or after a refusal. */
+static bool meet(struct conn *conn, uint32_t from)
 {
-    ASSERT(conn->dialed == (conn->peer != 0));
+    struct tcp *tcp = conn->tcp;
+    uint32_t own = tcp->options.id;
+    struct link *link = tcp_link(tcp, from);
 
-    uint32_t own = conn->tcp->options.id;
-
-    if (greeting->to != own) {
-        return tcp_refuse(
-            conn,
-            "the other replica expects replica %u, but has reached replica %u: check the server "
-            "list",
-            greeting->to, own);
+    if (from == own && !conn->is_own) {
+        return tcp_refuse(conn,
+                          "another process with the id of this replica answers there: give each "
+                          "replica an id of its own (id=%u here)",
+                          own);
     }
-    if (conn->dialed) {
-        if (greeting->from != conn->peer) {
-            return tcp_refuse(
-                conn, "at the address of this peer replica %u answers: check the server list",
-                greeting->from);
+    met_note(tcp, &conn->dialed_at, from);
+    conn->peer = from;
+
+    struct conn *other = tcp_other_dialed(conn);
+
+    if (other && other->state == CONN_CONNECTING) {
+        (void)tcp_part(other); /* No one has answered there yet. */
+        other = NULL;
+    }
+    if (from == own || other || (link && link->dialing)) {
+        return tcp_part(conn);
+    }
+    if (link) {
+        link->dialing = conn;
+    }
+    return true;
+}
+
+/* Checks the greeting of the replica that was dialed. */
+static bool check_answer(struct conn *conn, const struct greeting *greeting)
+{
+    ASSERT(conn->dialed);
+
+    const struct link *link = tcp_link(conn->tcp, greeting->from);
+
+    if (greeting->from == 0 || greeting->from > ZAB_ID_MAX) {
+        return tcp_refuse(conn, "the greeting of the peer is malformed");
+    }
+    if (conn->peer != 0 && greeting->from != conn->peer) {
+        return tcp_refuse(conn,
+                          "at the address of this peer replica %u answers: check the server list",
+                          greeting->from);
+    }
+    if (conn->peer == 0 && !meet(conn, greeting->from)) {
+        return false;
+    }
+    /* The peer may have called meanwhile. Then it is connected already. */
+    return link && link_is_up(link) ? tcp_part(conn) : check_seal(conn);
+}
+
+/* Answers a caller with the id of this replica: most likely it is this very process, which has
+ * dialed its own address without knowing that. */
+static bool meet_self(struct conn *conn)
+{
+    struct tcp *tcp = conn->tcp;
+    bool is_own = false;
+
+    list_for_each_entry (struct conn, other, node, &tcp->shaking) {
+        if (other->target && other->state == CONN_GREETING &&
+            memcmp(other->transcript.dialer, conn->transcript.dialer, GREETING_LEN) == 0) {
+            other->is_own = true;
+            is_own = true;
         }
-        return check_seal(conn);
     }
-    if (!tcp_link(conn->tcp, greeting->from) || greeting->from <= own) {
+    conn->peer = tcp->options.id;
+    send_greeting(conn);
+    conn->peer = 0;
+    return is_own ? tcp_part(conn)
+                  : tcp_refuse(conn,
+                               "another process with the id of this replica (%u) connects: give "
+                               "each replica an id of its own",
+                               tcp->options.id);
+}
+
+/* Checks the greeting of a caller. One that is not in the list is spoken with, too, if it has asked
+ * for any replica, or for this one; whether there is a place for it is decided once it has
+ * proven itself. */
+static bool check_caller(struct conn *conn, const struct greeting *greeting)
+{
+    ASSERT(!conn->dialed && conn->peer == 0);
+
+    struct tcp *tcp = conn->tcp;
+    uint32_t own = tcp->options.id;
+    const struct link *link = tcp_link(tcp, greeting->from);
+    bool is_listed = link && !link->is_outsider;
+    bool may_call = is_listed ? greeting->from > own || greeting->to == 0
+                              : tcp->options.outsiders_max > 0 &&
+                                    greeting->version >= PROTOCOL_VERSION_OUTSIDERS;
+
+    if (greeting->from == own && greeting->to == 0) {
+        return meet_self(conn);
+    }
+    if (!may_call || greeting->from == own || greeting->from == 0 || greeting->from > ZAB_ID_MAX) {
         return tcp_refuse(
             conn,
             "replica %u connects, but is not in the server list as a replica with a higher id "
@@ -201,8 +286,25 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     return check_seal(conn);
 }
 
+/* Checks that the greeting is meant for this replica. Returns false after a refusal, or if the
+ * connection is not needed. */
+static bool check_greeting(struct conn *conn, const struct greeting *greeting)
+{
+    uint32_t own = conn->tcp->options.id;
+    bool is_for_all = greeting->to == 0 && !conn->dialed;
+
+    if (greeting->to != own && !is_for_all) {
+        return tcp_refuse(
+            conn,
+            "the other replica expects replica %u, but has reached replica %u: check the server "
+            "list",
+            greeting->to, own);
+    }
+    return conn->dialed ? check_answer(conn, greeting) : check_caller(conn, greeting);
+}
+
 /* Checks that both replicas support the feature level of the ensemble that either of them knows.
- * Before the HELLO the peer counts as one that supports level 0. Returns false after a refusal. */
+ * Returns false after a refusal. */
 static bool check_level(struct conn *conn)
 {
     const struct tcp *tcp = conn->tcp;
@@ -211,8 +313,8 @@ static bool check_level(struct conn *conn)
     if (theirs->level >= tcp->ensemble_level && tcp->options.level >= theirs->ensemble_level) {
         return true;
     }
-    if (!conn->dialed && conn->state == CONN_HELLO) {
-        shake_hello(conn, ""); /* The dialer finds the same reason in it. */
+    if (!conn->dialed) {
+        shake_hello(conn, "", HELLO_DUPLICATE); /* The dialer finds the same reason in it. */
     }
     if (theirs->level < tcp->ensemble_level) {
         return tcp_refuse(conn,
@@ -227,7 +329,7 @@ static bool check_level(struct conn *conn)
 }
 
 /* Makes both sides use the older of their two versions. Returns false, after a refusal, when the
- * versions are too far apart, or a version is too old for the level of the ensemble. */
+ * versions are too far apart. */
 static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
 {
     uint32_t theirs = greeting->version;
@@ -241,7 +343,7 @@ static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
     }
     conn->is_newer = theirs > PROTOCOL_VERSION;
     conn->version = (uint16_t)(conn->is_newer ? PROTOCOL_VERSION : theirs);
-    return conn->version >= PROTOCOL_VERSION_LEVELS || check_level(conn);
+    return true;
 }
 
 /* Takes the greeting. Returns true when the handshake continues with the HELLO. */
@@ -275,7 +377,8 @@ static bool take_greeting(struct conn *conn)
     conn->state = CONN_HELLO;
     if (conn->dialed) {
         conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
-        shake_hello(conn, "");
+        shake_hello(conn, "", HELLO_DUPLICATE);
+        conn->claimed_ms = os_now_ms();
         /* The acceptor may first ask whether another process with this replica's id lives. */
         conn->deadline_ms = os_now_ms() + conn->tcp->options.connect_timeout_ms +
                             2ULL * conn->tcp->options.probe_ms;
@@ -304,19 +407,27 @@ static bool check_identity(struct conn *conn)
     return true;
 }
 
-/* Handles the peer's refusal: another process has this replica's id. Both replicas report it. */
+/* Handles the peer's refusal: another process has this replica's id, or the peer has no place for
+ * one more replica that is not in its list. Both replicas report it. */
 static void refused_by_peer(struct conn *conn)
 {
     ASSERT(conn->dialed && conn->state == CONN_HELLO);
 
     const struct tcp_handler *handler = &conn->tcp->handler;
+    struct link *link = tcp_link(conn->tcp, conn->peer);
     uint32_t own = conn->tcp->options.id;
+    bool is_duplicate = conn->identity.reason == HELLO_DUPLICATE;
     char why[TCP_WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "%s", conn->identity.refusal);
-    tcp_link(conn->tcp, conn->peer)->backoff_ms = conn->tcp->options.retry_max_ms;
+    if (conn->target) {
+        conn->target->backoff_ms = conn->tcp->options.retry_max_ms;
+    }
+    if (link) {
+        link->backoff_ms = conn->tcp->options.retry_max_ms;
+    }
     (void)tcp_refuse(conn, "%s", why);
-    if (handler->on_duplicate) {
+    if (is_duplicate && handler->on_duplicate) {
         handler->on_duplicate(handler->ctx, own, why);
     }
 }

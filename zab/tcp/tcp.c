@@ -58,6 +58,7 @@ enum err tcp_open(struct loop *loop, const struct tcp_options *options,
     tcp->handler = *handler;
     list_init(&tcp->shaking);
     list_init(&tcp->leaving);
+    list_init(&tcp->targets);
     list_init(&tcp->graveyard);
     rng_init(&tcp->rng, os_random_u64());
     copy_options(tcp, options);
@@ -99,7 +100,7 @@ void tcp_close(struct tcp *tcp)
     tcp_reap(tcp);
     keys_release(tcp->options.keys);
     mem_free(tcp->sealed);
-    mem_free(tcp->links);
+    peers_close(tcp);
     mem_free(tcp);
 }
 
@@ -129,7 +130,7 @@ void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg)
     if (!conn || conn->doomed) {
         return;
     }
-    if (conn->queued >= tcp->options.queue_bytes_max) {
+    if (conn->queued >= conn_queue_max(conn)) {
         conn->doomed = "the peer does not read: maxPeerQueueBytes wait to be sent to the peer";
         return;
     }
@@ -177,6 +178,9 @@ void tcp_flush(struct tcp *tcp)
 {
     bool again = true;
 
+    if (tcp->depth == 0) {
+        outsiders_sweep(tcp);
+    }
     tcp->depth++;
     while (again) {
         again = tcp_end_leaving(tcp, 0);
@@ -224,6 +228,8 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
         wake_ms = min_u64(wake_ms, dial_tick(link, tcp, now_ms));
     }
     wake_ms = min_u64(wake_ms, expire_shaking(tcp, now_ms));
+    wake_ms = min_u64(wake_ms, dial_join_tick(tcp, now_ms));
+    wake_ms = min_u64(wake_ms, outsiders_tick(tcp, now_ms));
     wake_ms = min_u64(wake_ms, claim_tick(tcp, now_ms));
     tcp->depth--;
     tcp_reap(tcp);
@@ -271,6 +277,7 @@ void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
         const struct conn *conn = link->up;
 
         ret_figures->connected += conn ? 1U : 0U;
+        ret_figures->outsiders += conn && link->is_outsider ? 1U : 0U;
         ret_figures->queued += conn ? conn->queued : 0;
     }
 }

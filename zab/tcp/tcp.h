@@ -3,7 +3,9 @@
  *
  * Of each pair the replica with the larger id dials; before the first message is parsed, both sides
  * prove the shared secret (HMAC over both nonces) or, within TLS, their certificates. With TLS the
- * whole connection is sealed. Queues are bounded in bytes: a peer that does not read is dropped,
+ * whole connection is sealed. Besides the replicas of its list, a replica may be connected with a
+ * few others that have proven themselves (outsiders): those that join, and those that know an
+ * outdated list. Queues are bounded in bytes: a peer that does not read is dropped,
  * and synchronises again when it is back. All calls come from the core thread.
  */
 #ifndef ZAB_TCP_TCP_H
@@ -15,6 +17,11 @@
 #include "zab/tcp/keys.h"
 
 struct tcp;
+
+enum {
+    TCP_OUTSIDERS_MAX = 8, /* Most outsiders with which a replica is connected. */
+    TCP_TEXT_MAX = 200,    /* Bytes of a reason, with the final zero. */
+};
 
 /* A replica of the server list. */
 struct tcp_peer {
@@ -41,6 +48,9 @@ struct tcp_options {
     const char *ensemble; /* Name of the ensemble in URIs of certificates; NULL or "": none. */
     /* With this many outgoing bytes queued for a peer, the next message disconnects the peer. */
     uint64_t queue_bytes_max;
+    /* Most outsiders at a time, at most TCP_OUTSIDERS_MAX; 0: a replica that is not in the list is
+     * refused. */
+    uint32_t outsiders_max;
     /* Maximum of handshakes at a time with callers that have proven nothing; 0: 256. */
     uint32_t shaking_max;
     uint64_t records_per_key; /* Records of TLS that one key seals; 0: SEAL_KEY_RECORDS. */
@@ -60,19 +70,26 @@ struct tcp_options {
     const char *advertise; /* Address for clients, sent to the peers; "" for none. */
 };
 
+/* An address at which any replica may answer. */
+struct tcp_address {
+    char host[256];
+    uint16_t port;
+};
+
 /* What a peer has proven about itself. */
 struct tcp_identity {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     bool bootstrapping;
+    bool is_outsider;      /* It is not in the list of replicas. */
     uint8_t level;         /* Highest feature level that its release supports. */
     const char *advertise; /* Its address for clients; "" for none. Belongs to the transport. */
 };
 
 /* Callbacks run in loop dispatch, tcp_flush and tcp_tick, never in tcp_send, tcp_disconnect,
- * tcp_set_identity or tcp_set_peers: if one of these four ends a connection, the next tcp_flush
- * reports the end. A callback may call these four and tcp_flush, but not tcp_close. Each on_up has
- * one on_down, also if the peer has been removed meanwhile. */
+ * tcp_set_identity, tcp_set_peers or tcp_set_join: if one of these ends a connection, the next
+ * tcp_flush reports the end. A callback may call these and tcp_flush, but not tcp_close. Each on_up
+ * has one on_down, also if the peer has been removed meanwhile. */
 struct tcp_handler {
     void (*on_up)(void *ctx, uint32_t peer, const struct tcp_identity *identity);
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
@@ -85,6 +102,9 @@ struct tcp_handler {
     /* Optional: two processes claim one id, a peer's or this replica's own. Repeated with each
      * attempt of the refused process. */
     void (*on_duplicate)(void *ctx, uint32_t id, const char *text);
+    /* Optional: why this replica does not reach all replicas at an address of tcp_set_join; NULL:
+     * it is connected with all of them. Called when the reason has changed. */
+    void (*on_join)(void *ctx, const struct tcp_address *address, const char *why);
     /* The message belongs to the transport. */
     void (*on_message)(void *ctx, uint32_t peer, const struct zab_msg *msg);
     void *ctx;
@@ -113,8 +133,30 @@ void tcp_set_level(struct tcp *tcp, uint8_t level);
  * entry the hosts known before count. A new replica is dialed by the next tcp_tick, or may call at
  * once. A removed replica gets what is queued for it, as far as its socket takes it; then its
  * connection ends. If an address has changed, a connection that is up stays, and an attempt to
- * connect begins again. Entries that have not changed are left alone. */
+ * connect begins again. Entries that have not changed are left alone. Outsiders do not belong into
+ * the list, and stay connected; if one is in the list now, its connection becomes that of a member
+ * without an on_down. If a member needs a place, the connection of an outsider ends. */
 void tcp_set_peers(struct tcp *tcp, const struct tcp_peer *peers, uint32_t count);
+
+/* Makes this replica dial, besides its list, the replicas at these addresses, whatever their ids
+ * are; count 0: none any more. A name counts with all its addresses (RESOLVE_ADDRESSES_MAX), and is
+ * looked up again and again. At an address where a replica has answered no one is dialed while that
+ * replica is connected. on_up reports which ones have answered. Connections that are up stay when
+ * their address leaves the list. Addresses that were in the list before are left alone. */
+void tcp_set_join(struct tcp *tcp, const struct tcp_address *addresses, uint32_t count);
+
+/* Returns when, monotonic ms, this replica was last found to be connected with a replica at each
+ * address of tcp_set_join, for a name at all its addresses; where this replica itself answers
+ * counts, too. It is found again every few seconds. 0: it was not yet connected at all addresses,
+ * or there are none. */
+uint64_t tcp_join_reached_ms(const struct tcp *tcp);
+
+/* Returns the id of a connected replica that this list would lock out: the certificate of its
+ * present connection would not name it any more, because neither host is in it, or because another
+ * replica has the same host. Then `why` is a sentence. 0: there is none. For operators that are
+ * about to change an address, and may have to renew a certificate first. */
+uint32_t tcp_locks_out(const struct tcp *tcp, const struct tcp_peer *peers, uint32_t count,
+                       char why[TCP_TEXT_MAX]);
 
 /* Queues a message, which is written by the next tcp_flush at the latest. A message to a peer that
  * is not connected is lost. */
@@ -132,8 +174,9 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms);
 struct tcp_figures {
     uint64_t bytes_in;
     uint64_t bytes_out;
-    uint64_t queued; /* Bytes waiting for all peers. */
-    uint32_t connected;
+    uint64_t queued;     /* Bytes waiting for all peers. */
+    uint32_t connected;  /* Outsiders, too. */
+    uint32_t outsiders;  /* Connected replicas that are not in the list. */
     uint64_t refused;    /* Handshakes that failed. */
     uint64_t unsealed;   /* Connections that TLS has ended: failed handshakes, changed bytes. */
     uint64_t skipped;    /* Messages of types that only a later version knows. */

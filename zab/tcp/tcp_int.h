@@ -1,14 +1,15 @@
 /*
  * tcp_int.h - what the files of the transport share.
  *
- * tcp.c: the object. peers.c: changes of the list of replicas. dial.c, listen.c: new sockets.
- * ready.c: what a ready socket does. claim.c: which of two processes with one id counts. shake.c:
- * from a new socket to a proven peer. flow.c: frames that come in. rival.c: other replicas are
- * connected with another process of an id. probe.c: questions whether a process lives. links.c: the
- * other replicas, and the ends of connections. report.c: events for the owner. conn.c: frames out,
- * and the bytes of one connection. seal.c: TLS between a connection and its socket. keys.c,
- * certificate.c: what TLS and the HELLO prove. callers.c: how many handshakes a caller gets. A file
- * calls only files that are named after it in this list.
+ * tcp.c: the object. peers.c: changes of the list of replicas. dial.c, join.c, listen.c: new
+ * sockets. ready.c: what a ready socket does. claim.c: which of two processes with one id counts.
+ * shake.c: from a new socket to a proven peer. flow.c: frames that come in. rival.c: other replicas
+ * are connected with another process of an id. probe.c: questions whether a process lives.
+ * outsiders.c: replicas that are not in the list. links.c: the other replicas, and the ends of
+ * connections. met.c: which replica has answered at an address. report.c: events for the owner.
+ * conn.c: frames out, and the bytes of one connection. seal.c: TLS between a connection and its
+ * socket. keys.c, certificate.c: what TLS and the HELLO prove. callers.c: how many handshakes a
+ * caller gets. A file calls only files that are named after it in this list.
  *
  * A connection is never freed where an error is found: it is marked `doomed` or closed, and is
  * reaped when no callback runs, so that a caller further up the stack may still use it. A link may
@@ -34,15 +35,25 @@
 #include "zab/tcp/tcp.h"
 
 enum {
-    TCP_WHY_MAX = 200,
+    TCP_WHY_MAX = TCP_TEXT_MAX,
     TCP_ENSEMBLE_MAX = 128,
     TCP_ADDRESS_MAX = 88, /* Bytes of an address in a report that two processes claim an id. */
-    TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
+    TCP_LISTENERS_MAX = RESOLVE_LISTEN_MAX,
     TCP_SHAKING_MAX = 256, /* Maximum of handshakes at a time, unless the options say fewer. */
     TCP_PAUSE_MS = 100,    /* Pause of accept after the descriptors ran out. */
     TCP_PAUSE_SHARE = 8,   /* Questions for a claim are sent after `probe_ms` divided by this. */
     TCP_LOOKUPS_MAX = 256, /* Names that wait for the resolver; those of removed replicas too. */
+    TCP_JOINS_MAX = 8,     /* Addresses of tcp_set_join that are dialed at a time. */
+    TCP_MET_MAX = 128,     /* Addresses whose replica is remembered. */
+    TCP_OUTSIDER_QUEUE_MAX = 256 << 10, /* Bytes that wait for a caller that is no member. */
+    TCP_OUTSIDER_FRAME_MAX = 4096,      /* Maximum of a message of such a caller. */
 };
+
+/* Why a learned address is not dialed. The addresses of the configuration are checked at the start.
+ */
+#define TCP_BEYOND                                                                             \
+    "the address is beyond loopback, and nothing proves the replicas to each other: give the " \
+    "same peerSecretFile to all"
 
 enum conn_state {
     CONN_CONNECTING, /* Dialed, not yet connected. */
@@ -61,13 +72,19 @@ struct conn {
     struct list node; /* In tcp->shaking, leaving or graveyard; in no list while up. */
     struct loop_watch watch;
     enum conn_state state;
-    bool dialed;           /* This replica dialed. */
-    struct caller caller;  /* The address that has called; zeros if this replica dialed. */
-    uint32_t peer;         /* Id of the peer; 0 until its greeting has named it. */
+    bool dialed;          /* This replica dialed. */
+    struct caller caller; /* The address that has called; zeros if this replica dialed. */
+    uint32_t peer;        /* Id of the peer; 0 until its greeting has named it. */
+    /* The address of tcp_set_join that was dialed, until the connection is up; NULL: none. */
+    struct join_target *target;
+    struct resolve_address dialed_at; /* Only with `target`. */
+    bool is_own;                      /* With `target`: this very process has answered. */
+    bool is_outsider;      /* Up: a caller that is not in the list; it has tighter bounds. */
+    uint64_t heard_ms;     /* When the last whole frame came. */
     uint64_t deadline_ms;  /* Deadline of the handshake; once `asked`, of the claim. */
     uint64_t up_since_ms;  /* When the connection came up. */
     uint64_t read_ms;      /* When bytes came last. */
-    uint64_t claimed_ms;   /* When the claim began. */
+    uint64_t claimed_ms;   /* When the claim began; before that, when the dialer sent its HELLO. */
     bool asked;            /* CONN_CLAIM: the older process has been asked. */
     bool overdue;          /* The claim's deadline has passed. */
     const char *doomed;    /* Why the next flush closes the connection, or NULL. */
@@ -103,9 +120,37 @@ struct link_caller {
     struct caller caller;
 };
 
+/* An address of tcp_set_join. In a round all addresses of its name are dialed, one after the other,
+ * but for those of replicas that are connected. */
+struct join_target {
+    struct list node; /* In tcp->targets. */
+    struct tcp_address address;
+    const char
+        *host; /* For the certificate: that of `address`. NULL: a replica of the list has it. */
+    struct conn *dialing;
+    uint32_t job; /* Its job with the resolver; 0: none. */
+    bool is_listed;
+    uint64_t retry_at_ms; /* The next step of the round, or the next round, is not before this. */
+    uint32_t backoff_ms;  /* Pause after the next round, before jitter. */
+    struct resolve_answer answer;
+    uint32_t answer_used;  /* Index of the first address not yet tried in this round. */
+    uint64_t reached_ms;   /* When all addresses were last those of connected replicas; 0: never. */
+    char why[TCP_WHY_MAX]; /* The first failure of this round; "": none. */
+    char told[TCP_WHY_MAX]; /* Last reported by on_join. */
+    bool has_told;
+};
+
+/* Which replica has answered at an address. */
+struct join_met {
+    struct resolve_address address;
+    uint32_t id; /* 0: an unused place. */
+    uint64_t at_ms;
+};
+
 /* One of the other replicas, connected or not. */
 struct link {
     struct tcp_peer peer;
+    bool is_outsider; /* It is not in the list, and was connected; it has no address. */
     /* Hosts of the peer, for its certificate. NULL: another replica has the same one. "": none. */
     const char *hosts[2];
     /* From where the peer calls: its last connection, else its host, then its next host. */
@@ -170,7 +215,11 @@ struct tcp {
     uint64_t dial_from_ms;
     struct resolver *resolver; /* NULL until a name is to be looked up. */
     struct loop_watch resolver_watch;
-    uint32_t lookups;       /* Names that are with the resolver. */
+    uint32_t lookups;    /* Names that are with the resolver. */
+    struct list targets; /* List of struct join_target. */
+    uint32_t joins;      /* Of these, how many are being dialed. */
+    uint32_t join_job;   /* Number of the last job for one of them. */
+    struct join_met met[TCP_MET_MAX];
     struct callers callers; /* Which of the unproven callers get a handshake of TLS. */
     struct list shaking;    /* Connections that are not up, oldest first. */
     uint32_t shaking_count;
@@ -215,8 +264,9 @@ static inline uint32_t link_index(const struct tcp *tcp, const struct link *link
 
 /* ---- peers.c ---- */
 
-/* Takes the list of tcp_open. */
+/* Takes the list of tcp_open; frees it and the addresses of tcp_set_join. */
 void peers_open(struct tcp *tcp, const struct tcp_options *options);
+void peers_close(struct tcp *tcp);
 
 /* ---- links.c ---- */
 
@@ -230,10 +280,25 @@ static inline bool link_is_up(const struct link *link)
     return link->up && !link->up->doomed;
 }
 
+/* Whether the peer is a caller that is not in the list: what it says about others does not count.
+ */
+static inline bool link_is_caller(const struct link *link)
+{
+    return link->up && link->up->is_outsider;
+}
+
 /* Whether bytes wait for the socket. */
 static inline bool conn_has_output(const struct conn *conn)
 {
     return conn->queued > 0 || (conn->seal && seal_pending(conn->seal).len > 0);
+}
+
+/* Returns how many bytes may wait for the peer before it is disconnected. */
+static inline uint64_t conn_queue_max(const struct conn *conn)
+{
+    uint64_t max = conn->tcp->options.queue_bytes_max;
+
+    return conn->is_outsider ? min_u64(max, TCP_OUTSIDER_QUEUE_MAX) : max;
 }
 
 /* Whether the event at `at_ms` (0: never) was less than `probe_ms` old at `of_ms`, or came later
@@ -242,6 +307,20 @@ static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of
 {
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
 }
+
+/* Returns a random delay between half of `delay_ms` and all of it, so that replicas that failed
+ * together do not come back together. */
+uint64_t tcp_jitter(struct tcp *tcp, uint32_t delay_ms);
+
+/* Gives a replica an unused slot. What the others have told about its id before counts now. NULL:
+ * all are used. */
+struct link *link_take(struct tcp *tcp, uint32_t id);
+
+/* Frees the slot of a link without connections. */
+void link_release(struct tcp *tcp, struct link *link);
+
+/* Takes over what the peer has told about the processes with which it is connected. */
+void link_believe(struct tcp *tcp, struct link *link);
 
 /* Sets when to dial again after a connection has ended or failed. */
 void link_again(struct link *link, struct tcp *tcp, bool at_once);
@@ -254,6 +333,12 @@ void tcp_drop(struct conn *conn, const char *why);
 
 /* Closes the connection without a callback. */
 void tcp_bury(struct conn *conn);
+
+/* Ends a handshake that is not needed, for no fault of the peer. Returns false. */
+bool tcp_part(struct conn *conn);
+
+/* Returns another handshake with the peer of `conn`, begun by this replica, or NULL. */
+struct conn *tcp_other_dialed(const struct conn *conn);
 
 /* Makes room for another replica: gives up its handshakes, and makes its connection one that
  * leaves. Runs no callback. */
@@ -277,6 +362,35 @@ void tcp_compare_keys(struct conn *conn);
 /* Frees what is closed, unless a callback runs. */
 void tcp_reap(struct tcp *tcp);
 
+/* ---- outsiders.c ---- */
+
+/* Returns a link for a replica that has proven itself and is not in the list. NULL: there are
+ * enough of them. */
+struct link *outsiders_add(struct tcp *tcp, uint32_t id);
+
+/* Makes the link one of the list. */
+void outsiders_admit(struct tcp *tcp, struct link *link);
+
+/* Frees a slot for a member if all are used: that of the outsider whose connection came up last. */
+void outsiders_yield(struct tcp *tcp);
+
+/* Frees the slots of those that are not connected. No caller may hold a link. */
+void outsiders_sweep(struct tcp *tcp);
+
+/* Ends the connections of callers that say nothing. Returns the next deadline. */
+uint64_t outsiders_tick(struct tcp *tcp, uint64_t now_ms);
+
+uint32_t outsiders_count(const struct tcp *tcp);
+
+/* ---- met.c ---- */
+
+/* Notes which replica has answered at the address. */
+void met_note(struct tcp *tcp, const struct resolve_address *address, uint32_t id);
+
+/* Returns the replica that has answered there last; 0: it is not known. That this replica itself
+ * has answered is forgotten after a while: the address may become that of another one. */
+uint32_t met_at(const struct tcp *tcp, const struct resolve_address *address);
+
 /* ---- report.c ---- */
 
 /* Describes a connection for people: "10.0.0.3 (clients: zk3:9998)". */
@@ -294,8 +408,14 @@ void report_refusal(struct tcp *tcp, struct link *link, const char *why);
 
 /* ---- ready.c ---- */
 
-/* Takes a socket that is connecting to the peer of `link`, or a socket of a caller (NULL). */
-struct conn *tcp_start(struct tcp *tcp, const struct link *link, int take_fd);
+/* Takes a socket that is connecting to the peer of `link`, or to any replica at an address of
+ * `target`, or a socket of a caller (both NULL). */
+struct conn *tcp_start(struct tcp *tcp, const struct link *link, struct join_target *target,
+                       int take_fd);
+
+/* Connects to an address. Returns a descriptor or a negative errno; -EPERM: the address is beyond
+ * loopback, and nothing would prove this replica and its peer to each other. */
+int tcp_connect(const struct tcp *tcp, const struct resolve_address *address);
 
 /* ---- listen.c ---- */
 
@@ -315,9 +435,23 @@ void listen_accept(struct tcp *tcp, bool all);
 /* Dials when it is time. Returns the next wake time, monotonic ms. */
 uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
 
+/* Dials the addresses of tcp_set_join when it is time. Returns the next wake time. */
+uint64_t dial_join_tick(struct tcp *tcp, uint64_t now_ms);
+
 /* Opens the resolver unless it is open. */
 void dial_open_resolver(struct tcp *tcp);
 void dial_close_resolver(struct tcp *tcp);
+
+/* ---- join.c ---- */
+
+void join_set(struct tcp *tcp, const struct tcp_address *addresses, uint32_t count);
+
+/* Whether an address has a name, for which the resolver must be open. */
+bool join_has_names(const struct tcp *tcp);
+uint64_t join_tick(struct tcp *tcp, uint64_t now_ms);
+
+/* Takes the addresses of a name. Those of a name that has left the list since are dropped. */
+void join_answer(struct tcp *tcp, const struct resolve_job *job);
 
 /* ---- conn.c ---- */
 
@@ -373,9 +507,13 @@ enum err shake_seal(struct conn *conn);
  * proven itself. */
 bool shake_input(struct conn *conn);
 
+/* Whether the certificate of the peer, if it has proven one, names it: by one of these hosts (NULL:
+ * another replica has it) or by a URI. Else `why` says it. */
+bool shake_names(const struct conn *conn, const char *const hosts[2], char why[SEAL_WHY_MAX]);
+
 /* Sends this replica's HELLO. `refusal`: why this replica, as the acceptor, hangs up next; "": it
  * does not. */
-void shake_hello(struct conn *conn, const char *refusal);
+void shake_hello(struct conn *conn, const char *refusal, enum hello_reason reason);
 
 /* ---- claim.c ---- */
 
