@@ -171,12 +171,22 @@ TEST(a_replica_with_another_list_serves)
     expect_list(0, "[+] server_list: the server list names the members");
 }
 
+static bool has_report(uint32_t at, uint32_t of)
+{
+    json_t *one = member(at, of);
+    bool has = number(one, "heard_ms") >= 0;
+
+    json_decref(one);
+    return has;
+}
+
 TEST(a_killed_replica_keeps_its_last_status)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t gone = (leader + 1) % COUNT;
     uint32_t other = (leader + 2) % COUNT;
 
+    ENSEMBLE_WAIT(&ensemble, has_report(other, gone)); /* It may have started a moment ago. */
     ensemble_kill(&ensemble, gone);
     ENSEMBLE_WAIT(&ensemble, has_state(other, gone, "unreachable"));
     json_t *one = member(other, gone);
