@@ -250,7 +250,7 @@ static bool fuzz_one(struct slice input)
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     side.fd = ends[1];
     buf_init(&side.got, 1 << 20);
-    (void)tcp_start(bench.tcp, NULL, ends[0]);
+    (void)tcp_start(bench.tcp, NULL, NULL, ends[0]);
     if (mode != MODE_BEGIN) {
         begin_tls(&side, mode == MODE_WITHIN);
     }

@@ -59,7 +59,7 @@ TEST(an_outsider_becomes_a_member, sites_set_up, sites_tear_down)
     site_run_for(100);
     assert_int_equal(sites[1].downs[5] + sites[5].downs[1], 0);
     sites[5].speaks = false; /* A member may be silent. */
-    site_run_for(2 * SITE_SILENCE_MS);
+    site_run_for(SITE_SILENCE_MS * UINT64_C(2));
     assert_true(sites[1].is_up[5]);
     tcp_disconnect(sites[1].tcp, 5);
     SITE_UNTIL(sites[1].ups[5] == 2);

@@ -88,7 +88,7 @@ uint64_t outsiders_tick(struct tcp *tcp, uint64_t now_ms)
 
     for_each_link (link, tcp) {
         if (link_is_caller(link)) {
-            uint64_t end_ms = link->up->heard_ms + SILENCE_TICKS * tcp->options.probe_ms;
+            uint64_t end_ms = link->up->heard_ms + (uint64_t)SILENCE_TICKS * tcp->options.probe_ms;
 
             if (now_ms >= end_ms) {
                 tcp_drop(link->up, "the peer is no member, and says nothing");
