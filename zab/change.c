@@ -31,8 +31,8 @@ static void append(struct zab *zab, struct slice bytes)
     ASSERT(zab->config.has_pending && zab->config.pending.version == zab->trail.last);
 }
 
-/* Proposes a change of this leader's own, which adds neither members nor texts: it fits. */
-static void propose(struct zab *zab, struct change_draft *draft)
+/* Proposes a change of this leader's own, unless it cannot be encoded. */
+static enum err try_propose(struct zab *zab, struct change_draft *draft)
 {
     struct buf bytes;
 
@@ -40,9 +40,19 @@ static void propose(struct zab *zab, struct change_draft *draft)
     buf_init(&bytes, ENCODED_MAX);
     enum err err = encode(zab, draft, slice_make(NULL, 0), &bytes);
 
-    ASSERT(err == ERR_OK);
-    append(zab, buf_slice(&bytes));
+    if (err == ERR_OK) {
+        append(zab, buf_slice(&bytes));
+    }
     buf_release(&bytes);
+    return err;
+}
+
+/* Proposes a change of this leader's own that adds neither members nor texts: it fits. */
+static void propose(struct zab *zab, struct change_draft *draft)
+{
+    enum err err = try_propose(zab, draft);
+
+    ASSERT(err == ERR_OK);
 }
 
 /* Proposes a configuration that no CONFIG record holds yet. 'zabra recover' writes one to the
@@ -158,6 +168,17 @@ static bool raise_level(struct zab *zab)
     return true;
 }
 
+static void write_facts(struct zab *zab)
+{
+    struct change_draft draft = {.config = zab->config.committed};
+
+    if (facts_draft(zab, &draft)) {
+        PROBE("zab.facts_written");
+        (void)try_propose(zab, &draft); /* They may be too long, all together. */
+        facts_written(zab);
+    }
+}
+
 /* Whether the leader may propose a change now. */
 static bool is_ready(const struct zab *zab)
 {
@@ -176,8 +197,9 @@ void change_tick(struct zab *zab)
         return;
     }
     zab->change_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    if (is_ready(zab) && !write_record(zab) && !admit(zab) && !promote_joining(zab)) {
-        (void)raise_level(zab);
+    if (is_ready(zab) && !write_record(zab) && !admit(zab) && !promote_joining(zab) &&
+        !raise_level(zab)) {
+        write_facts(zab);
     }
 }
 

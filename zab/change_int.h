@@ -14,6 +14,18 @@ struct change_draft {
     uint32_t edit_count;
 };
 
+/* Sets the texts that the member has in the draft; empty for other ids. */
+void change_texts_of(const struct zab *zab, const struct change_draft *draft, uint32_t id,
+                     struct zab_texts *ret_texts);
+
+/* Whether both have an address for other replicas, and the same one. */
+bool change_have_same_address(const struct zab_texts *a, const struct zab_texts *b);
+
+/* facts.c: adds what the host knows of the members' texts to the draft. True if there is something
+ * that is to be proposed now. facts_written: it was proposed, or could not be. */
+bool facts_draft(struct zab *zab, struct change_draft *draft);
+void facts_written(struct zab *zab);
+
 /* Judges the changes of members and makes them in the draft, which is the committed configuration
  * with the version of the new one. */
 enum zab_fault change_members(const struct zab *zab, const struct zab_change *change,

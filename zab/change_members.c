@@ -7,7 +7,7 @@
 
 #include <strings.h>
 
-static void texts_of(const struct zab *zab, const struct change_draft *draft, uint32_t id,
+void change_texts_of(const struct zab *zab, const struct change_draft *draft, uint32_t id,
                      struct zab_texts *ret_texts)
 {
     for (uint32_t i = 0; i < draft->edit_count; i++) {
@@ -132,7 +132,7 @@ static enum zab_fault edit_member(const struct zab *zab, const struct zab_change
     if (!zab_config_find(&draft->config, item->id)) {
         return ZAB_FAULT_ID_UNKNOWN;
     }
-    texts_of(zab, draft, item->id, &texts);
+    change_texts_of(zab, draft, item->id, &texts);
     if (item->sets_address) {
         texts.host = item->texts.host;
         texts.port = item->texts.port;
@@ -184,7 +184,7 @@ static enum zab_fault change_one(const struct zab *zab, const struct zab_change 
 }
 
 /* Names of hosts have no case. */
-static bool have_same_address(const struct zab_texts *a, const struct zab_texts *b)
+bool change_have_same_address(const struct zab_texts *a, const struct zab_texts *b)
 {
     return a->port != 0 && a->port == b->port && a->host.len == b->host.len &&
            strncasecmp((const char *)a->host.data, (const char *)b->host.data, a->host.len) == 0;
@@ -200,8 +200,8 @@ static enum zab_fault judge_addresses(const struct zab *zab, const struct change
         for_each_member (member, &draft->config) {
             struct zab_texts texts;
 
-            texts_of(zab, draft, member->id, &texts);
-            if (member->id != edit->id && have_same_address(&texts, &edit->texts)) {
+            change_texts_of(zab, draft, member->id, &texts);
+            if (member->id != edit->id && change_have_same_address(&texts, &edit->texts)) {
                 report->member = edit->id;
                 report->other = member->id;
                 return ZAB_FAULT_ADDRESS_IN_USE;

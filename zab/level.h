@@ -16,7 +16,7 @@ enum {
     ZAB_LEVEL_TEXTS = 2,
 
     /* The highest level that this release knows: it uses no form of a higher one. */
-    ZAB_LEVEL_KNOWN = ZAB_LEVEL_CONFIG
+    ZAB_LEVEL_KNOWN = ZAB_LEVEL_TEXTS
 };
 
 #endif

@@ -104,6 +104,7 @@ void zab_free(struct zab *zab)
     }
     peers_free(zab);
     members_free(zab);
+    facts_free(zab);
     inbox_clear(&zab->follow.inbox);
     mem_free(zab->follow.inbox.items);
     trail_release(&zab->follow.staged);

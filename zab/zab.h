@@ -429,6 +429,7 @@ void zab_effects_release(struct zab_effects *effects);
  *   zab_digest      a digest of the state, computed while the host applies a DELIVER
  *   zab_bad_state   the host finds that the state loaded from a snapshot is wrong
  *   zab_set_ping_payload   bytes for the next heartbeat
+ *   zab_set_facts   what the host knows of the members' addresses
  *
  * None of these calls reads the clock or runs timers.
  */
@@ -471,6 +472,20 @@ bool zab_is_dialogue(const struct zab *zab, uint32_t peer, uint32_t dialogue);
 /* Attaches a copy of these bytes to each further PING, PONG and ACK_NEWLEADER. They are opaque
  * here, and at most ZAB_PING_PAYLOAD_MAX long. */
 void zab_set_ping_payload(struct zab *zab, struct slice bytes);
+
+/* What the host knows of a member's texts; unused bytes are 0. */
+struct zab_fact {
+    uint32_t id;
+    uint16_t port; /* For other replicas; 0: not known. */
+    char host[ZAB_HOST_MAX + 1];
+    char client[ZAB_CLIENT_MAX + 1]; /* host:port; "": not known. */
+};
+
+/* Sets what the host knows of the members' texts, in place of what it knew before: at most
+ * ZAB_MEMBERS_MAX entries, which are copied. As leader, from ZAB_LEVEL_TEXTS on, this replica adds
+ * missing addresses and newer ones for clients to the configuration: at once if all members then
+ * have one, for other replicas or for clients, else at most once a minute. */
+void zab_set_facts(struct zab *zab, const struct zab_fact *facts, uint32_t count);
 
 /* A checkpoint is a zxid whose counter is a multiple of ZAB_CHECKPOINT. At each checkpoint the host
  * calls zab_digest with the state's digest after applying `zxid`. */

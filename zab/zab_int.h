@@ -309,9 +309,10 @@ struct zab {
     struct following follow;
     struct partial partial; /* Outlives the dialogue, but not a change of this replica's log. */
     uint32_t dialogue_seq;
-    uint64_t rejoin_ms; /* No new dialogue before this: a snapshot could not be installed. */
-    uint64_t change_ms; /* Next check for a change of the configuration. */
-    bool is_ahead;      /* A leader has refused the promise of this disk as too high. */
+    uint64_t rejoin_ms;      /* No new dialogue before this: a snapshot could not be installed. */
+    struct zab_facts *facts; /* facts.c; NULL: none. */
+    uint64_t change_ms;      /* Next check for a change of the configuration. */
+    bool is_ahead;           /* A leader has refused the promise of this disk as too high. */
 
     /* For the host. */
     uint64_t heard_ms; /* When this replica last knew of a leader with a quorum. */
@@ -570,6 +571,7 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
 
 /* change.c */
 void change_tick(struct zab *zab);
+void facts_free(struct zab *zab);
 
 /* admit.c */
 bool may_admit(const struct zab *zab, const struct peer *peer);

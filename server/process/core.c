@@ -403,6 +403,7 @@ static void publish(struct server *server)
 
     report_host(server);
     core_refresh_links(server);
+    core_tell_facts(server);
     core_look_at_seals(server);
     core_log_refusals(server);
     core_keep_members(server);

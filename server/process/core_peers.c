@@ -42,6 +42,7 @@ static void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
         entry->refused[0] = '\0';
         entry->refusal_waits = false;
     }
+    core_tell_facts(server);
     log_info("zab", "peer {peer}%u is connected", peer);
     core_step(server, &event);
 }

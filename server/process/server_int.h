@@ -356,6 +356,9 @@ uint32_t core_list_peers(struct server *server, struct tcp_peer peers[LINKS_MAX]
 /* Core thread: after ZAB_FX_MEMBERS, makes the table of connections and the transport follow. */
 void core_follow_members(struct server *server);
 
+/* Core thread: passes what this process knows of the members' addresses to the protocol. */
+void core_tell_facts(struct server *server);
+
 /* core_notes.c, core thread. core_keep_members, called now and then, lets the worker write the
  * newest committed configuration. core_take_removal handles ZAB_FX_REMOVED; core_end_removed,
  * called in each turn, then ends the process. core_note_written takes the worker's answer. */

@@ -464,6 +464,11 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
     }
 }
 
+void replica_facts(struct replica *replica, const struct zab_fact *facts, uint32_t count)
+{
+    zab_set_facts(replica->zab, facts, count);
+}
+
 const struct zab *replica_zab(const struct replica *replica)
 {
     return replica->zab;

@@ -125,6 +125,9 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
 /* Returns a replica's entry of the configuration file; NULL: there is none. */
 const struct zab_seed *replica_seed(const struct zab_init *init, uint32_t id);
 
+/* Sets what the host knows of the members' addresses (zab_set_facts). */
+void replica_facts(struct replica *replica, const struct zab_fact *facts, uint32_t count);
+
 /* Sets the host's part of the heartbeats. */
 void replica_host(struct replica *replica, const struct heartbeat_host *host);
 
