@@ -152,8 +152,8 @@ static bool try_hello_proved(struct wire_reader *reader)
         ASSERT(memchr(hello.advertise, 0, sizeof(hello.advertise)));
         hello_encode(&hello, &transcript, secret, by_dialer, &again);
         /* A later version may have added fields after the known ones; an earlier one lacks some. */
-        ASSERT(again.len <=
-               bytes.len + sizeof(hello.tls) + sizeof(hello.level) + sizeof(hello.ensemble_level));
+        ASSERT(again.len <= bytes.len + sizeof(hello.tls) + sizeof(hello.level) +
+                                sizeof(hello.ensemble_level) + sizeof(hello.reason));
     }
     /* Reflected to its sender, it proves nothing. */
     ASSERT(hello_decode(buf_slice(&bytes), &transcript, secret, !by_dialer, &hello, &len) ==
