@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "tests/sim/sim_ask.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
@@ -224,6 +225,7 @@ void sim_free(struct sim *sim)
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         sim_node_release(sim, &sim->nodes[id]);
     }
+    sim_ask_release(sim);
     sim_client_release(sim);
     sim_sockets_release(sim);
     sim_session_release(sim);

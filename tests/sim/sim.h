@@ -161,7 +161,8 @@ struct sim_issue {
 
 /* A configuration that a client has asked for, or a leader has proposed: it may be committed. */
 struct sim_wish {
-    zxid_t base; /* The configuration that it changes. */
+    uint32_t ask; /* The request. */
+    zxid_t base;  /* The configuration that it changes; 0: whatever is in force. */
     struct zab_config config;
     uint64_t until_us;
 };
@@ -171,6 +172,9 @@ struct sim_members {
     struct rng rng;
     struct sim_wish wishes[SIM_WISHES_MAX];
     uint32_t wish_count;
+    struct sim_ask **asks; /* All requests of the run (sim_ask.c). */
+    size_t ask_count;
+    size_t ask_cap;
     struct zab_config *proposed; /* By version; older than the committed one: none. */
     size_t proposed_count;
     size_t proposed_cap;

@@ -102,6 +102,9 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
 {
     enum err err;
 
+    if (inside_apply) { /* Of a configuration, see below. */
+        return __real_state_apply(state, zxid, txn, fuzzy, ret_changes);
+    }
     inside_apply = true; /* state_apply calls state_skip to move the zxid. */
     err = __real_state_apply(state, zxid, txn, fuzzy, ret_changes);
     inside_apply = false;

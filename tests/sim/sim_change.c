@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "tests/sim/sim_ask.h"
 #include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_seat.h"
@@ -12,20 +13,12 @@
  */
 
 enum {
-    ITEMS_MAX = 3,
-    HOST_MAX = 8,
     MOVE_MAX_MS = 4000, /* A machine changes its address within this time after the request. */
     FIX_US = 10 * SIM_SECOND,  /* ... and gets that of the configuration at last. */
     WISH_US = 30 * SIM_SECOND, /* A request may still be under way so long after it was made. */
-    FORCE_PPM = 600000,        /* Changes of voters that may leave no tolerance. */
+    HOLD_PPM = 50000,          /* Requests about the feature level. */
     BLIND_PPM = 200000,        /* Requests without If-Match. */
     SECOND_PPM = 250000,       /* A second request while the first is under way. */
-};
-
-struct change {
-    struct zab_change_item items[ITEMS_MAX];
-    char hosts[ITEMS_MAX][HOST_MAX];
-    uint32_t count;
 };
 
 static uint64_t below(struct sim *sim, uint64_t bound)
@@ -78,23 +71,20 @@ static struct sim_node *choose_voter(struct sim *sim)
     return leader && is_voter(sim, leader) && chance(sim, 330000) ? leader : choose(sim, is_voter);
 }
 
-static struct zab_change_item *put(struct change *change, enum zab_change_what what,
+static struct zab_change_item *put(struct sim_change *change, enum zab_change_what what,
                                    const struct sim_node *node)
 {
     struct zab_change_item *item = &change->items[change->count++];
 
-    ASSERT(change->count <= ITEMS_MAX);
+    ASSERT(change->count <= SIM_ITEMS_MAX);
     *item = (struct zab_change_item){.what = what, .id = node->id};
     return item;
 }
 
-static void set_address(struct change *change, uint16_t port)
+static void set_address(struct sim_change *change, uint16_t port)
 {
-    uint32_t at = change->count - 1;
-    struct zab_change_item *item = &change->items[at];
+    struct zab_change_item *item = &change->items[change->count - 1];
 
-    (void)snprintf(change->hosts[at], HOST_MAX, "m%u", item->id);
-    item->texts.host = slice_str(change->hosts[at]);
     item->texts.port = port;
     item->sets_address = true;
 }
@@ -102,7 +92,7 @@ static void set_address(struct change *change, uint16_t port)
 /* ---- Kinds of changes. ---- */
 
 /* A machine joins with an empty disk; a few with the one that was removed, which must fail. */
-static void draw_add(struct sim *sim, struct change *change)
+static void draw_add(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose(sim, is_outside);
 
@@ -115,10 +105,12 @@ static void draw_add(struct sim *sim, struct change *change)
     node->port = sim_member_port(sim, node);
     put(change, ZAB_CHANGE_ADD, node)->joining = chance(sim, 300000);
     set_address(change, node->port);
-    change->items[0].texts.client = chance(sim, 500000) ? slice_str("c:1") : slice_make(NULL, 0);
+    change->items[0].sets_client = chance(sim, 500000);
+    change->items[0].texts.client =
+        change->items[0].sets_client ? slice_str("c:1") : slice_make(NULL, 0);
 }
 
-static void draw_promote(struct sim *sim, struct change *change)
+static void draw_promote(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose(sim, is_observer);
 
@@ -127,7 +119,7 @@ static void draw_promote(struct sim *sim, struct change *change)
     }
 }
 
-static void draw_demote(struct sim *sim, struct change *change)
+static void draw_demote(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose_voter(sim);
 
@@ -136,7 +128,7 @@ static void draw_demote(struct sim *sim, struct change *change)
     }
 }
 
-static void draw_remove(struct sim *sim, struct change *change)
+static void draw_remove(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = chance(sim, 500000) ? choose(sim, is_observer) : NULL;
 
@@ -147,7 +139,7 @@ static void draw_remove(struct sim *sim, struct change *change)
 }
 
 /* One voter leaves and an observer takes its place, in one record; or more of them. */
-static void draw_replace(struct sim *sim, struct change *change)
+static void draw_replace(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *out = choose_voter(sim);
     struct sim_node *in = choose(sim, is_observer);
@@ -190,7 +182,7 @@ static void moved(struct sim *sim, struct sim_event *event)
 }
 
 /* The machine gets the new address earlier or later than the configuration. */
-static void draw_move(struct sim *sim, struct change *change)
+static void draw_move(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose(sim, sim_member_is);
     uint16_t port = node ? sim_member_port(sim, node) : 0;
@@ -206,7 +198,7 @@ static void draw_move(struct sim *sim, struct change *change)
     event->b = port;
 }
 
-static void draw_edit(struct sim *sim, struct change *change)
+static void draw_edit(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose(sim, sim_member_is);
     struct zab_change_item *item = node ? put(change, ZAB_CHANGE_EDIT, node) : NULL;
@@ -220,13 +212,18 @@ static void draw_edit(struct sim *sim, struct change *change)
     }
 }
 
-static void draw(struct sim *sim, struct change *change)
+static void draw(struct sim *sim, struct sim_change *change)
 {
-    static void (*const kinds[])(struct sim *, struct change *) = {
+    static void (*const kinds[])(struct sim *, struct sim_change *) = {
         draw_add,    draw_add,    draw_promote, draw_promote, draw_promote, draw_demote,
         draw_remove, draw_remove, draw_replace, draw_replace, draw_move,    draw_edit};
 
-    change->count = 0;
+    *change = (struct sim_change){.count = 0};
+    if (chance(sim, HOLD_PPM)) {
+        change->sets_hold = true;
+        change->hold = chance(sim, 500000) ? SIM_LEVELS - 1 : 0;
+        return;
+    }
     kinds[below(sim, sizeof(kinds) / sizeof(kinds[0]))](sim, change);
 }
 
@@ -259,8 +256,8 @@ static uint32_t find(const struct zab_config *config, uint32_t id)
     return at;
 }
 
-/* False: no leader can propose this. */
-static bool make(const struct sim *sim, const struct change *change, struct zab_config *inout)
+bool sim_change_make(const struct sim *sim, const struct sim_change *change,
+                     struct zab_config *inout)
 {
     for (uint32_t i = 0; i < change->count; i++) {
         const struct zab_change_item *item = &change->items[i];
@@ -291,7 +288,8 @@ static void drop_wishes(struct sim *sim)
     for (uint32_t i = 0; i < members->wish_count; i++) {
         const struct sim_wish *wish = &members->wishes[i];
 
-        if (wish->base == sim->config.version && sim->now_us < wish->until_us) {
+        if ((wish->base == 0 || wish->base == sim->config.version) &&
+            sim->now_us < wish->until_us && !sim_ask_is_over(sim, wish->ask)) {
             members->wishes[kept++] = *wish;
         }
     }
@@ -300,55 +298,11 @@ static void drop_wishes(struct sim *sim)
 
 /* ---- Requests. ---- */
 
-static bool leads(const struct sim *sim, const struct sim_node *node)
-{
-    (void)sim;
-    return node->up && !node->paused && node->status.zab.state == ZAB_LEADING;
-}
-
-static void count(struct sim *sim, enum zab_fault fault)
-{
-    if (fault == ZAB_FAULT_NONE) {
-        sim->totals.changes++;
-    } else {
-        sim->totals.changes_refused++;
-    }
-}
-
-/* Asks a leader, perhaps an old one, in place of its host. */
-static void ask(struct sim *sim, const struct change *change)
-{
-    struct sim_node *leader = choose(sim, leads);
-    struct zab_change wish = {.checks_version = !chance(sim, BLIND_PPM),
-                              .version = sim->config.version,
-                              .items = change->items,
-                              .item_count = change->count,
-                              .min_tolerance = ZAB_TOLERANCE_DEFAULT,
-                              .force = chance(sim, FORCE_PPM)};
-    struct zab_change_report report;
-
-    if (!leader) {
-        return;
-    }
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the cast removes the const. */
-    struct zab *zab = (struct zab *)(uintptr_t)replica_zab(leader->replica);
-    enum zab_fault fault =
-        zab_change(zab, &wish, slice_make(NULL, 0), &report, &leader->effects.zab);
-
-    SIM_TRACE(sim, "change: leader %u answers %d, version %" PRIx64, leader->id, (int)fault,
-              report.version);
-    count(sim, fault);
-    if (fault == ZAB_FAULT_LEADER_LEAVES) {
-        (void)zab_hand_over(zab);
-    }
-    sim_node_effects(sim, leader);
-}
-
 static void turn(struct sim *sim, struct sim_event *event)
 {
     struct zab_config config = sim->config;
     struct sim_members *members = &sim->members;
-    struct change change;
+    struct sim_change change;
 
     (void)event;
     if (sim->phase != SIM_SAFETY) {
@@ -362,17 +316,25 @@ static void turn(struct sim *sim, struct sim_event *event)
         return;
     }
     draw(sim, &change);
-    if (change.count == 0 || !make(sim, &change, &config) || !sim_member_is_safe(sim, &config)) {
+    if ((change.count == 0 && !change.sets_hold) || !sim_change_make(sim, &change, &config) ||
+        !sim_member_is_safe(sim, &config)) {
         return;
     }
     for (uint32_t i = 0; i < change.count; i++) {
         SIM_TRACE(sim, "change: asks %d for node %u", (int)change.items[i].what,
                   change.items[i].id);
     }
+    /* Without If-Match the result is certain only if nothing else is under way. The level has no
+     * If-Match. */
+    bool is_blind = change.sets_hold || (members->wish_count == 0 && chance(sim, BLIND_PPM));
+    zxid_t base = is_blind ? 0 : sim->config.version;
+
     members->wishes[members->wish_count++] = (struct sim_wish){
-        .base = sim->config.version, .config = config, .until_us = sim->now_us + WISH_US};
-    ask(sim, &change);
-    members->wish_count = 0; /* It is proposed or refused by now. */
+        .ask = sim_ask(sim, &change, base),
+        .base = base,
+        .config = config,
+        .until_us = sim->now_us + WISH_US,
+    };
 }
 
 void sim_change_begin(struct sim *sim)

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "server/replica/clock.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_ask.h"
 #include "tests/sim/sim_quorum.h"
 
 #include <inttypes.h>
@@ -231,7 +232,7 @@ void sim_clock_made(struct sim *sim, struct sim_rec *rec)
     struct range range;
 
     rec->made_us = sim->now_us;
-    if (rec->rec->type != LOGREC_TXN) {
+    if (sim_txn_of(rec->rec).len == 0) {
         return;
     }
     note(sim, &sim->config, &range);
@@ -295,8 +296,7 @@ void sim_clock_committed(struct sim *sim, const struct sim_rec *rec)
     struct wire_reader reader;
     struct txn_header header;
 
-    if (rec->rec->type != LOGREC_TXN ||
-        txn_open(&reader, logrec_payload(rec->rec), &header) != ERR_OK) {
+    if (txn_open(&reader, sim_txn_of(rec->rec), &header) != ERR_OK) {
         return;
     }
     struct sim_times last = sim->times;

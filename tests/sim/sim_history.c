@@ -5,6 +5,7 @@
 #include "server/read/view.h"
 #include "server/state/state.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_ask.h"
 #include "tests/sim/sim_lane.h"
 #include "tests/sim/sim_member.h"
 #include "tests/sim/sim_model.h"
@@ -576,6 +577,8 @@ void sim_history_check(struct sim *sim)
         sim_diffs_check(history.diffs, &history.model, rec->zxid);
         if (rec->type == LOGREC_TXN) {
             take_txn(&history, rec);
+        } else if (rec->type == LOGREC_CONFIG) {
+            sim_ask_take(sim, &history.model, rec);
         }
     }
     check_looks(&history, UINT64_MAX);
