@@ -104,7 +104,9 @@ struct zab_change_report {
     uint32_t voters;          /* Voters of the new configuration, ... */
     uint32_t majority;        /* ... how many of them are a majority, ... */
     uint32_t in_step;         /* ... and how many of them are in step. */
-    bool leader_leaves;       /* This leader would lose its vote. A dry run has no fault then. */
+    bool is_early;      /* NOT_READY: this leader is new, and voters are still being brought in
+                           step. Judge the change again soon. */
+    bool leader_leaves; /* This leader would lose its vote. A dry run has no fault then. */
 
     /* NOT_IN_STEP */
     bool is_connected;

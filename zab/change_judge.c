@@ -94,6 +94,22 @@ static enum zab_fault judge_leader(const struct zab *zab, const struct zab_chang
     return change->dry_run ? ZAB_FAULT_NONE : ZAB_FAULT_LEADER_LEAVES;
 }
 
+/* Whether this leader is new and some voter that is connected is not in step yet. It would take
+ * that voter for one that has failed, and refuse what its predecessor has handed over to it. */
+static bool is_early(const struct zab *zab)
+{
+    if (zab->now_ms - zab->lead.began_ms >= ticks_ms(zab, 1)) {
+        return false;
+    }
+    for_each_peer (peer, zab) {
+        if (peer->up && !is_in_step(peer) &&
+            zab_config_is_voter(&zab->config.committed, peer->id, peer->incarnation)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum zab_fault change_judge_voters(const struct zab *zab, const struct zab_change *change,
                                    const struct change_draft *draft,
                                    struct zab_change_report *report)
@@ -111,6 +127,10 @@ enum zab_fault change_judge_voters(const struct zab *zab, const struct zab_chang
     }
     if (are_voters_of(now, next) && are_voters_of(next, now)) {
         return ZAB_FAULT_NONE;
+    }
+    if (is_early(zab)) {
+        report->is_early = true;
+        return ZAB_FAULT_NOT_READY;
     }
     enum zab_fault fault = judge_tolerance(change, report);
 

@@ -201,6 +201,7 @@ void lead_on_persisted(struct zab *zab)
     if (zab->lead.phase == LEADER_SYNC && quorum_has(zab, true, acked_newleader)) {
         ASSERT(zab->promise.epoch == zab->lead.epoch);
         zab->lead.phase = LEADER_BROADCAST;
+        zab->lead.began_ms = zab->now_ms;
         zab->lead.quorum_ms = zab->now_ms;
         zab->heard_ms = zab->now_ms;
         zab->reason = NULL;

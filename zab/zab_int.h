@@ -78,6 +78,7 @@ struct leading {
     uint32_t epoch;
     uint64_t promise_token;
     uint64_t deadline_ms; /* When BROADCAST must be reached. */
+    uint64_t began_ms;    /* When it was reached. */
     uint64_t ping_ms;     /* When the next PING is due. */
     uint64_t ping_round;
     uint64_t pings_ms[PINGS_TIMED]; /* Send time of each round's PING, by round. */

@@ -47,6 +47,7 @@ struct prep_verdict {
     enum err err; /* Why it cannot be made; ERR_OK: it can. */
     char why[PREP_WHY_MAX];
     const char *reason;  /* Constant name of the reason (op_result.reason), or NULL. */
+    bool must_wait;      /* The leader is new and cannot judge it yet. */
     bool must_hand_over; /* Refused, but the next leader can make it. */
     struct buf answer;   /* The answer (change.h) of a change of the members; empty: none. */
 };

@@ -215,6 +215,7 @@ void lead_judge(struct replica *replica, const struct op_args *args, zxid_t zxid
     ret_verdict->err = ERR_OK;
     ret_verdict->reason = NULL;
     ret_verdict->must_hand_over = false;
+    ret_verdict->must_wait = fault == ZAB_FAULT_NOT_READY && report.is_early;
     buf_clear(&ret_verdict->answer);
     if (fault != ZAB_FAULT_NONE) {
         note_fault(fault, &report, ret_verdict);

@@ -103,6 +103,11 @@ static enum lead_outcome run_change(struct replica *replica, const struct prep_j
     buf_init(&verdict.answer, OP_CHANGE_BYTES_MAX);
     lead_judge(replica, job->args, *ret_zxid, &verdict);
     judged.verdict = &verdict;
+    if (verdict.must_wait) {
+        PROBE("replica.change_waits");
+        buf_release(&verdict.answer);
+        return LEAD_LATER;
+    }
     enum lead_outcome outcome = run(replica, &judged, result, ret_zxid);
 
     if (verdict.must_hand_over && result->err == ERR_CHANGE_REFUSED) {

@@ -449,6 +449,30 @@ TEST(without_a_successor_the_request_is_refused, bench, lead_three, bench_tear_d
     assert_refused(&outcome, "NoSuccessor");
 }
 
+/* 3 leads, and 2 is not in step yet. */
+static void lead_early(struct bench *bench)
+{
+    bench_open_level(bench, 3, 3, ZAB_LEVEL_TEXTS);
+    drive_establish(&bench->drive);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK_NEWLEADER, zxid_make(1, 0));
+    drive_clear(&bench->drive);
+}
+
+TEST(a_new_leader_lets_a_change_wait_for_the_voters, bench, lead_early, bench_tear_down)
+{
+    struct outcome outcome;
+    struct op_request *request = ask(bench, OP_MEMBER_REMOVE, 1, &outcome);
+
+    request->args.force = true;
+    bench_submit(bench, request);
+    assert_int_equal(outcome.answers, 0);
+    assert_int_equal(bench_status(bench).zab.last, zxid_make(1, 0));
+    drive_learner_says(&bench->drive, 2, ZAB_ACK_NEWLEADER, zxid_make(1, 0));
+    drive_tick(&bench->drive, 1);
+    assert_int_equal(bench_status(bench).zab.last, zxid_make(1, 1));
+    assert_int_equal(outcome.answers, 0);
+}
+
 /* A dry run says what would happen, and hands over nothing. */
 TEST(a_dry_run_hands_over_nothing, bench, lead_three, bench_tear_down)
 {

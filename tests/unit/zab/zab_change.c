@@ -137,6 +137,7 @@ static void make_change(struct play *play, const struct zab_change *change)
         (void)buf_printf(&play->said, " voters=%u in_step=%u tolerance=%d>%d", report.voters,
                          report.in_step, report.tolerance_before, report.tolerance_after);
     }
+    (void)buf_append_str(&play->said, report.is_early ? " early" : "");
     (void)buf_append_str(&play->said, report.leader_leaves ? " leader_leaves\n" : "\n");
     drive_take(&play->drive, &effects);
     zab_effects_release(&effects);
