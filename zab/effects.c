@@ -139,8 +139,8 @@ static const char *const texts[] = {
         "replica {peer} has created a cluster with other members than this replica's server list: "
         "make the lists equal",
     [ZAB_NOTICE_LEADER_LIST] =
-        "the cluster of leader {peer} has other members than this replica's server list: make the "
-        "lists equal",
+        "the cluster of leader {peer} does not have this replica as a member: add it (zabra "
+        "members add), or correct its server list",
     [ZAB_NOTICE_ADMISSION] =
         "member {peer} has come back with a new disk: its admission is proposed",
     [ZAB_NOTICE_RAISE] =

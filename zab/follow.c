@@ -161,10 +161,15 @@ static void join(struct zab *zab, struct slice bytes)
 
     struct zab_config config;
 
-    if (zab_config_decode(bytes, &config) != ERR_OK || !list_agrees(zab, &config)) {
+    if (zab_config_decode(bytes, &config) != ERR_OK) {
+        enter_looking(zab, "the leader has sent a malformed configuration");
+        return;
+    }
+    /* Its disk must not have a configuration without it: that is how a removed disk looks. */
+    if (!zab_config_find(&config, zab->id)) {
         fx_alarm(zab,
                  (struct zab_notice){.type = ZAB_NOTICE_LEADER_LIST, .peer = zab->follow.leader});
-        enter_looking(zab, "the cluster has other members than this replica's server list");
+        enter_looking(zab, "this replica is no member of the leader's cluster");
         return;
     }
     if (!config_is_known(zab, &config)) {
