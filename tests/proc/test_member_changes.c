@@ -1,7 +1,16 @@
-/* Changes of the members through the API: which clients may ask for them, and when. */
+/*
+ * Changes of the members through the API: an observer is added, edited, promoted and removed, the
+ * leader leaves, two changes come at once, answers are lost. Each replica takes the requests, and
+ * all agree.
+ */
+#include "base/mem.h"
+#include "base/thread.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/ensemble.h"
+#include "zab/level.h"
 
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,17 +20,56 @@
 #define MEMBERS "/ensemble/v1/members"
 
 enum {
-    FOUNDERS = 3,
+    COUNT = 4,
+    FOUNDERS = 3, /* Replica 4 is added. */
+    ADDED = 3,    /* Its index. */
     HEADERS_MAX_BYTES = 600,
-    VERSION_MAX = 32
+    VERSION_MAX = 32,
+    REMOVED_CODE = 6 /* Exit code of a replica that was removed. */
 };
 
 static struct ensemble ensemble;
 static char last_tag[VERSION_MAX + 4]; /* ETag of the last answer. */
 
+/* ---- Configurations: the founders do not name replica 4. ---- */
+
+/* Replaces the rest of the line of a configuration that begins with `start`. */
+static void replace_line(uint32_t at, const char *start, const char *text)
+{
+    char before[ENSEMBLE_KEYS_MAX * 2];
+    FILE *file = fopen(ensemble.replicas[at].config, "r");
+
+    assert_non_null(file);
+    size_t len = fread(before, 1, sizeof before - 1, file);
+
+    (void)fclose(file);
+    before[len] = '\0';
+    char *line = strstr(before, start);
+
+    assert_non_null(line);
+    const char *rest = line + strcspn(line, "\n") + 1;
+
+    file = fopen(ensemble.replicas[at].config, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "%.*s%s%s", (int)(line - before), before, text, rest) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void open_founders(void)
 {
-    ensemble_launch(&ensemble, FOUNDERS, ENSEMBLE_SUPER);
+    char line[64];
+
+    ensemble_open(&ensemble, COUNT, ENSEMBLE_SUPER);
+    (void)snprintf(line, sizeof line, "server.4=127.0.0.1:%u:observer\n",
+                   ensemble.replicas[ADDED].peer_port);
+    replace_line(ADDED, "server.4=", line);
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        replace_line(i, "server.4=", "");
+        ensemble_start(&ensemble, i);
+    }
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        ensemble_wait_ready(&ensemble, i);
+    }
 }
 
 static void close_all(void)
@@ -73,6 +121,105 @@ static void expect(uint32_t at, const char *method, const char *path, const char
                  web_text(&ensemble.reply));
     }
 }
+
+/* Whether the change may be made later: another one, perhaps the leader's own, is not committed; a
+ * leader is being elected; or it has just been elected, and the others are not in step yet. */
+static bool is_early(void)
+{
+    return says("\"UnderWay\"") || says("\"NotReady\"") || says("\"NoMajority\"");
+}
+
+/* Repeats a change that the ensemble cannot make yet. */
+static void change(uint32_t at, const char *method, const char *path, const char *body,
+                   const char *more, long status)
+{
+    ENSEMBLE_WAIT(&ensemble, ask(at, method, path, body, more) == status || !is_early());
+    if (ensemble.reply.status != status) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("%s %s: %ld, not %ld: %s", method, path, ensemble.reply.status, status,
+                 web_text(&ensemble.reply));
+    }
+}
+
+static const char *address_of(uint32_t index)
+{
+    static char text[64];
+
+    (void)snprintf(text, sizeof text, "127.0.0.1:%u", ensemble.replicas[index].peer_port);
+    return text;
+}
+
+static uint32_t follower(void)
+{
+    return ensemble_wait_leader(&ensemble) == 0 ? 1 : 0;
+}
+
+/* ---- What a replica shows. ---- */
+
+static json_t *seen_by(uint32_t at)
+{
+    return ensemble_call(&ensemble, at, "GET", "/ensemble/v1", NULL) == 200
+               ? web_json(&ensemble.reply)
+               : NULL;
+}
+
+static const json_t *member_of(const json_t *all, uint32_t id)
+{
+    size_t index;
+    json_t *one;
+
+    json_array_foreach(json_object_get(all, "members"), index, one)
+    {
+        if (json_integer_value(json_object_get(one, "id")) == id) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static bool has(const json_t *object, const char *key, const char *text)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value && strcmp(value, text) == 0;
+}
+
+/* Whether replica `at` shows member `id` with this text. */
+static bool shows(uint32_t at, uint32_t id, const char *key, const char *text)
+{
+    json_t *all = seen_by(at);
+    bool does = has(member_of(all, id), key, text);
+
+    json_decref(all);
+    return does;
+}
+
+static void version_of(uint32_t at, char ret_version[VERSION_MAX])
+{
+    json_t *all = seen_by(at);
+    const char *version = json_string_value(json_object_get(all, "config_version"));
+
+    (void)snprintf(ret_version, VERSION_MAX, "%s", version ? version : "");
+    json_decref(all);
+}
+
+/* Whether all founders that run have committed the same configuration. */
+static bool agree(void)
+{
+    char first[VERSION_MAX] = "";
+    char other[VERSION_MAX];
+
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        version_of(i, other);
+        if (other[0] == '\0' || (first[0] != '\0' && strcmp(first, other) != 0)) {
+            return false;
+        }
+        memcpy(first, other, sizeof first);
+    }
+    return true;
+}
+
+/* ---- Tests, in order: each leaves what the next one begins with. ---- */
 
 TEST_GROUP(open_founders, close_all)
 
@@ -126,4 +273,252 @@ TEST(a_change_of_another_configuration_is_refused)
     expect_all(ROOT "If-Match: \"mfff\"\n", 412, "\"config_version\":\"0x");
     assert_int_equal(ask(1, "GET", "/ensemble/v1", NULL, "If-None-Match: *\n"), 200);
     assert_non_null(strstr(last_tag, "\"m"));
+}
+
+TEST(a_change_that_cannot_be_made_says_why)
+{
+    expect(follower(), "DELETE", MEMBERS "/9", NULL, ROOT, 404, "there is no member 9");
+    expect(0, "PUT", MEMBERS "/9", "{\"zone\":\"b\"}", ROOT, 404, "there is no member 9");
+    expect(1, "PATCH", MEMBERS, "{\"remove\":[9]}", ROOT, 404, "there is no member 9");
+    expect(2, "POST", MEMBERS, "{\"id\":3,\"peer\":\"zk9:1\"}", ROOT, 409, "\"IdInUse\"");
+    expect(follower(), "PUT", MEMBERS "/2", "{\"role\":\"voter\"}", ROOT, 409, "\"NotObserver\"");
+    expect(1, "PATCH", MEMBERS, "{\"remove\":[1,2,3]}", ROOT, 409, "\"LastVoter\"");
+    expect(2, "DELETE", MEMBERS "/2?minTolerance=1", NULL, ROOT, 409, "\"MinTolerance\"");
+    expect(0, "DELETE", MEMBERS "/2", NULL, ROOT, 409, "\"NoTolerance\"");
+}
+
+TEST(a_dry_run_says_what_would_be)
+{
+    char before[VERSION_MAX];
+    char after[VERSION_MAX];
+
+    version_of(0, before);
+    expect(follower(), "POST", MEMBERS, "{\"id\":4,\"peer\":\"zk4:1\",\"dryRun\":true}", ROOT, 200,
+           "\"applied\":false");
+    assert_true(says("{\"id\":4,\"role\":\"observer\"}"));
+    assert_true(says("\"tolerance\":{\"before\":1,\"after\":1},\"in_step\":3"));
+    expect(ensemble_wait_leader(&ensemble), "DELETE", MEMBERS "/2?dryRun=true&force=true", NULL,
+           ROOT, 200, "\"tolerance\":{\"before\":1,\"after\":0},\"in_step\":2");
+    version_of(0, after);
+    assert_string_equal(before, after);
+}
+
+/* A follower takes the request. After a lost answer another replica repeats it. */
+TEST(an_observer_is_added)
+{
+    static const char keyed[] = ROOT "Idempotency-Key: add-4\n";
+    char body[256];
+    char first[1024];
+
+    (void)snprintf(body, sizeof body,
+                   "{\"id\":4,\"peer\":\"%s\",\"client\":\"127.0.0.1:%u\",\"zone\":\"b\"}",
+                   address_of(ADDED), ensemble.replicas[ADDED].client_port);
+    change(follower(), "POST", MEMBERS, body, keyed, 201);
+    assert_non_null(strstr(web_header(&ensemble.reply, "Location"), MEMBERS "/4"));
+    (void)snprintf(first, sizeof first, "%s", web_text(&ensemble.reply));
+    assert_true(says("{\"id\":4,\"role\":\"observer\"}"));
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        assert_int_equal(ask(i, "POST", MEMBERS, body, keyed), 201);
+        assert_string_equal(web_text(&ensemble.reply), first);
+        assert_string_equal(web_header(&ensemble.reply, "Idempotency-Replayed"), "true");
+    }
+    expect(0, "POST", MEMBERS, "{\"id\":5,\"peer\":\"zk5:1\"}", keyed, 422, "IdempotencyKeyReused");
+    (void)snprintf(body, sizeof body, "{\"id\":5,\"peer\":\"%s\"}", address_of(ADDED));
+    expect(1, "POST", MEMBERS, body, ROOT, 409, "\"AddressInUse\"");
+    ensemble_start(&ensemble, ADDED);
+    ensemble_wait_ready(&ensemble, ADDED);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        ENSEMBLE_WAIT(&ensemble, shows(i, 4, "state", "observer"));
+        assert_true(shows(i, 4, "role", "observer"));
+        assert_true(shows(i, 4, "zone", "b"));
+    }
+    ensemble_call_until(&ensemble, ADDED, "PUT", "/znodes/v1/by4?upsert=true", "x", 201);
+}
+
+/* The tag of an answer is that of the next change. */
+TEST(each_version_is_changed_once)
+{
+    char header[HEADERS_MAX_BYTES];
+
+    assert_int_equal(ask(0, "GET", "/ensemble/v1", NULL, ""), 200);
+    (void)snprintf(header, sizeof header, ROOT "If-Match: %s\n", last_tag);
+    expect(1, "PUT", MEMBERS "/4", "{\"zone\":\"c\"}", header, 200, "\"applied\":true");
+    char next[HEADERS_MAX_BYTES];
+
+    (void)snprintf(next, sizeof next, ROOT "If-Match: %s\n", last_tag);
+    expect(2, "PUT", MEMBERS "/4", "{\"zone\":\"d\"}", header, 412, "\"BadVersion\"");
+    for (uint32_t i = 0; i < COUNT; i++) {
+        ENSEMBLE_WAIT(&ensemble, shows(i, 4, "zone", "c"));
+    }
+    change(ADDED, "PUT", MEMBERS "/4", "{\"zone\":\"d\"}", next, 200);
+}
+
+/* ---- Two at once. ---- */
+
+struct caller {
+    struct web *web;
+    struct web_reply reply;
+    const char *body;
+    uint32_t at;
+    long status;
+    _Atomic bool done;
+};
+
+static void run_caller(void *ctx)
+{
+    struct caller *caller = ctx;
+
+    caller->status =
+        ask_with(caller->web, &caller->reply, caller->at, "PUT", MEMBERS "/4", caller->body, ROOT);
+    caller->done = true;
+}
+
+static void begin(struct caller *caller, struct thread *thread, uint32_t at, const char *body)
+{
+    *caller = (struct caller){.web = web_open(), .body = body, .at = at};
+    web_reply_init(&caller->reply);
+    thread_start(thread, "caller", run_caller, caller);
+}
+
+static void end(struct caller *caller, struct thread *thread)
+{
+    thread_join(thread);
+    web_close(caller->web);
+}
+
+/* Requests in flight at a replica. */
+static int64_t requests_at(uint32_t at)
+{
+    int64_t count = 0;
+
+    if (ensemble_call(&ensemble, at, "GET", "/status/v1", NULL) == 200) {
+        json_t *status = web_json(&ensemble.reply);
+
+        count = json_integer_value(json_object_get(status, "requests"));
+        json_decref(status);
+    }
+    return count;
+}
+
+static bool is_pending(uint32_t at)
+{
+    json_t *all = seen_by(at);
+    bool is = json_is_object(json_object_get(all, "pending"));
+
+    json_decref(all);
+    return is;
+}
+
+/* The followers are stopped, so the first change cannot be committed while the second one comes. */
+TEST(of_two_changes_one_waits)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    struct caller first;
+    struct caller second;
+    struct thread threads[2];
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        if (i != leader) {
+            ensemble_signal(&ensemble, i, SIGSTOP);
+        }
+    }
+    begin(&first, &threads[0], leader, "{\"zone\":\"first\"}");
+    ENSEMBLE_WAIT(&ensemble, is_pending(leader));
+    begin(&second, &threads[1], leader, "{\"zone\":\"second\"}");
+    /* The second one waits for a quorum, too: it is there once the leader counts it. */
+    ENSEMBLE_WAIT(&ensemble, requests_at(leader) >= 2);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        if (i != leader) {
+            ensemble_signal(&ensemble, i, SIGCONT);
+        }
+    }
+    end(&first, &threads[0]);
+    end(&second, &threads[1]);
+    assert_int_equal(first.status, 200);
+    assert_int_equal(second.status, 409);
+    assert_non_null(strstr(web_text(&second.reply), "\"UnderWay\""));
+    web_reply_release(&first.reply);
+    web_reply_release(&second.reply);
+    ENSEMBLE_WAIT(&ensemble, agree() && shows(ADDED, 4, "zone", "first"));
+    assert_false(is_pending(leader));
+}
+
+/* ---- The leader. ---- */
+
+/* An answer that the leader took with it is given again by another replica. */
+TEST(a_key_survives_the_leader)
+{
+    static const char keyed[] = ROOT "Idempotency-Key: zone-e\n";
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t other = (leader + 1) % FOUNDERS;
+    char first[1024];
+
+    change(leader, "PUT", MEMBERS "/4", "{\"zone\":\"e\"}", keyed, 200);
+    (void)snprintf(first, sizeof first, "%s", web_text(&ensemble.reply));
+    ensemble_kill(&ensemble, leader);
+    change(other, "PUT", MEMBERS "/4", "{\"zone\":\"e\"}", keyed, 200);
+    assert_string_equal(web_text(&ensemble.reply), first);
+    ensemble_start(&ensemble, leader);
+    ensemble_wait_ready(&ensemble, leader);
+    ENSEMBLE_WAIT(&ensemble, agree());
+}
+
+static bool is_promoted(uint32_t at, uint32_t id)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof path, MEMBERS "/%u", id);
+    return ask(at, "PUT", path, "{\"role\":\"voter\"}", ROOT) == 200;
+}
+
+/* A member that is not in step yet is refused with what it lacks. */
+TEST(an_observer_becomes_a_voter)
+{
+    ENSEMBLE_WAIT(&ensemble,
+                  is_promoted(follower(), 4) || (!says("\"NotInStep\"") && !says("\"UnderWay\"")));
+    assert_int_equal(ensemble.reply.status, 200);
+    assert_true(says("{\"id\":4,\"role\":\"voter\"}") && says("\"in_step\":4"));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        ENSEMBLE_WAIT(&ensemble, shows(i, 4, "role", "voter"));
+    }
+    ENSEMBLE_WAIT(&ensemble, shows(0, 4, "state", "follower"));
+}
+
+/* The leader is asked itself: it hands over, and the next leader makes the change. */
+TEST(the_leader_leaves)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    char path[64];
+
+    (void)snprintf(path, sizeof path, MEMBERS "/%u", leader + 1);
+    change(leader, "PUT", path, "{\"role\":\"observer\"}", ROOT, 200);
+    assert_true(ensemble_wait_leader(&ensemble) != leader);
+    ENSEMBLE_WAIT(&ensemble, shows(leader, leader + 1, "role", "observer"));
+    ENSEMBLE_WAIT(&ensemble,
+                  is_promoted(leader, leader + 1) ||
+                      (!says("\"NotInStep\"") && !says("\"UnderWay\"") && !says("\"NotReady\"")));
+    assert_int_equal(ensemble.reply.status, 200);
+}
+
+/* Its disk may not come back. */
+TEST(a_removed_replica_ends)
+{
+    /* After an election the others are in step again only when they have the leader's log. */
+    ENSEMBLE_WAIT(&ensemble,
+                  ask(0, "PATCH", MEMBERS, "{\"remove\":[4],\"minTolerance\":1,\"dryRun\":true}",
+                      ROOT) == 200 &&
+                      says("\"tolerance\":{\"before\":1,\"after\":1},\"in_step\":3"));
+    change(0, "PATCH", MEMBERS, "{\"remove\":[4],\"minTolerance\":1}", ROOT, 200);
+    assert_int_equal(ensemble_wait_end(&ensemble, ADDED), REMOVED_CODE);
+    ENSEMBLE_WAIT(&ensemble, agree());
+    json_t *all = seen_by(2);
+
+    assert_null(member_of(all, 4));
+    assert_int_equal(json_array_size(json_object_get(all, "removed")), 1);
+    assert_true(json_is_null(json_object_get(all, "pending")));
+    json_decref(all);
+    ENSEMBLE_WAIT(&ensemble, ask(1, "DELETE", MEMBERS "/3?force=true&minTolerance=0&dryRun=true",
+                                 NULL, ROOT) == 200);
+    change(1, "DELETE", MEMBERS "/3?force=true&minTolerance=0", NULL, ROOT, 200);
+    assert_int_equal(ensemble_wait_end(&ensemble, 2), REMOVED_CODE);
 }
