@@ -322,7 +322,7 @@ TEST(an_observer_is_added)
         assert_string_equal(web_text(&ensemble.reply), first);
         assert_string_equal(web_header(&ensemble.reply, "Idempotency-Replayed"), "true");
     }
-    expect(0, "POST", MEMBERS, "{\"id\":5,\"peer\":\"zk5:1\"}", keyed, 422, "IdempotencyKeyReused");
+    expect_all(keyed, 422, "IdempotencyKeyReused");
     (void)snprintf(body, sizeof body, "{\"id\":5,\"peer\":\"%s\"}", address_of(ADDED));
     expect(1, "POST", MEMBERS, body, ROOT, 409, "\"AddressInUse\"");
     ensemble_start(&ensemble, ADDED);
