@@ -1,0 +1,457 @@
+/*
+ * Changes of the members, in each of which a replica is killed with SIGKILL: the leader, the member
+ * that the change is about, or any other, at a random moment before, during or after the change.
+ * Within seconds all members have the same version of the configuration, the removed replica has
+ * ended by itself, and the history that clients have recorded meanwhile is possible.
+ *
+ *     changes [--count N] [--seed N] [--print FILE]
+ */
+#include "base/os_rng.h"
+#include "tests/proc/history_run.h"
+#include "tests/proc/membership.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    COUNT = 200,
+    REPLICAS = 5,
+    FOUNDERS = 3,
+    REST_MS = 10,
+    AGREE_MS = 5000,
+    KILL_MS_MAX = 30, /* A change takes a few ms. */
+    VERSION_MAX = 32
+};
+
+enum what {
+    ADD,
+    PROMOTE,
+    DEMOTE,
+    REMOVE,
+    REPLACE,
+    WHATS
+};
+
+static const char *const words[WHATS] = {"add", "promote", "demote", "remove", "replace"};
+
+enum role {
+    OUTSIDE,
+    OBSERVER,
+    VOTER
+};
+
+static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\n"
+                           "maxSessionTimeout=3600000\n" ENSEMBLE_SUPER;
+
+static struct ensemble ensemble;
+static struct history_run run;
+static uint32_t change_count = COUNT;
+static const char *print_path;
+static enum role roles[REPLICAS]; /* As the replicas have agreed. */
+
+static struct {
+    uint32_t made[WHATS];
+    uint32_t refused[WHATS];
+    uint32_t open[WHATS]; /* Of unknown outcome. */
+    uint64_t worst_ms;    /* From the restart until all had one version. */
+} counts;
+
+static void open_three(void)
+{
+    ensemble_open(&ensemble, REPLICAS, keys);
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        membership_shorten(&ensemble, i, FOUNDERS);
+        ensemble_start(&ensemble, i);
+        roles[i] = VOTER;
+    }
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        ensemble_wait_ready(&ensemble, i);
+    }
+}
+
+static void close_all(void)
+{
+    ensemble_close(&ensemble);
+}
+
+/* ---- What the replicas say ---- */
+
+static bool runs(uint32_t index)
+{
+    return ensemble.replicas[index].pid != 0 && !ensemble_has_ended(&ensemble, index);
+}
+
+static enum role role_in(const json_t *members, uint32_t index)
+{
+    size_t at = 0;
+    json_t *member = NULL;
+
+    json_array_foreach(members, at, member)
+    {
+        if (json_integer_value(json_object_get(member, "id")) == index + 1) {
+            const char *role = json_string_value(json_object_get(member, "role"));
+
+            return role && strcmp(role, "voter") == 0 ? VOTER : OBSERVER;
+        }
+    }
+    return OUTSIDE;
+}
+
+/* The version and members that a replica knows; false while it has a change that is not committed,
+ * or does not serve. */
+static bool config_of(uint32_t index, char version[VERSION_MAX], enum role ret_roles[REPLICAS])
+{
+    bool known = ensemble_call(&ensemble, index, "GET", "/ensemble/v1", NULL) == 200;
+    json_t *answer = known ? web_json(&ensemble.reply) : NULL;
+    const char *text = json_string_value(json_object_get(answer, "config_version"));
+    const json_t *members = json_object_get(answer, "members");
+
+    known = text && !json_is_object(json_object_get(answer, "pending")) &&
+            json_integer_value(json_object_get(answer, "leader")) != 0;
+    (void)snprintf(version, VERSION_MAX, "%s", text ? text : "");
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ret_roles[i] = role_in(members, i);
+    }
+    json_decref(answer);
+    return known && ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 200;
+}
+
+/* All members run, serve and have one version; all others have ended. */
+static bool all_agree(void)
+{
+    char first[VERSION_MAX] = "";
+    char version[VERSION_MAX];
+    enum role got[REPLICAS];
+
+    enum role agreed[REPLICAS] = {OUTSIDE};
+
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        if (!runs(i)) {
+            continue;
+        }
+        if (!config_of(i, version, got) || (first[0] && strcmp(first, version) != 0)) {
+            return false;
+        }
+        memcpy(first, version, sizeof(first));
+        memcpy(agreed, got, sizeof(agreed));
+    }
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        if (!first[0] || runs(i) != (agreed[i] != OUTSIDE)) {
+            return false;
+        }
+    }
+    memcpy(roles, agreed, sizeof(roles));
+    return true;
+}
+
+/* A replica that was removed ends by itself, and its disk never comes back: a later one is empty.
+ */
+static void take_ends(void)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        if (ensemble.replicas[i].pid != 0 && ensemble_has_ended(&ensemble, i)) {
+            membership_wait_removed(&ensemble, i);
+        }
+    }
+}
+
+/* ---- One change ---- */
+
+struct step {
+    enum what what;
+    uint32_t subject; /* Index of the member; of a replacement the one that goes. */
+    uint32_t other;   /* Of a replacement the one that votes in its place. */
+    struct membership_call call;
+};
+
+static uint32_t count_role(enum role role)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        count += roles[i] == role;
+    }
+    return count;
+}
+
+/* A random replica of that role; there is one. */
+static uint32_t pick(struct rng *rng, enum role role)
+{
+    uint32_t left = (uint32_t)rng_below(rng, count_role(role));
+
+    for (uint32_t i = 0;; i++) {
+        if (roles[i] == role && left-- == 0) {
+            return i;
+        }
+    }
+}
+
+static bool is_possible(enum what what)
+{
+    uint32_t voters = count_role(VOTER);
+
+    switch (what) {
+    case ADD:
+        return count_role(OUTSIDE) > 0;
+    case PROMOTE:
+        return count_role(OBSERVER) > 0;
+    case DEMOTE:
+        return voters > FOUNDERS;
+    case REMOVE:
+        return count_role(OBSERVER) > 0 || voters > FOUNDERS;
+    case REPLACE:
+        return count_role(OBSERVER) > 0;
+    case WHATS:
+        break;
+    }
+    return false;
+}
+
+static void draw(struct rng *rng, struct step *step)
+{
+    do {
+        step->what = (enum what)rng_below(rng, WHATS);
+    } while (!is_possible(step->what));
+    switch (step->what) {
+    case ADD:
+        step->subject = pick(rng, OUTSIDE);
+        membership_add(&ensemble, step->subject, &step->call);
+        break;
+    case PROMOTE:
+        step->subject = pick(rng, OBSERVER);
+        membership_role(step->subject, "voter", &step->call);
+        break;
+    case DEMOTE:
+        step->subject = pick(rng, VOTER);
+        membership_role(step->subject, "observer", &step->call);
+        break;
+    case REMOVE:
+        step->subject = pick(rng, count_role(VOTER) > FOUNDERS ? VOTER : OBSERVER);
+        membership_remove(step->subject, &step->call);
+        break;
+    case REPLACE:
+    case WHATS:
+        step->subject = pick(rng, VOTER);
+        step->other = pick(rng, OBSERVER);
+        membership_replace(step->subject, step->other, &step->call);
+        break;
+    }
+}
+
+struct sender {
+    struct thread thread;
+    const struct membership_call *call;
+    uint16_t port;
+    long status;
+};
+
+static void send_it(void *arg)
+{
+    struct sender *sender = arg;
+    struct web *web = web_open();
+    struct web_reply reply;
+
+    web_reply_init(&reply);
+    sender->status = membership_send(web, &reply, sender->port, sender->call);
+    web_reply_release(&reply);
+    web_close(web);
+}
+
+/* Waits until a member that is to vote may do so: otherwise most changes would be refused. */
+static void wait_in_step(struct rng *rng, const struct step *step)
+{
+    struct membership_call trial = step->call;
+
+    if (step->what != PROMOTE && step->what != REPLACE) {
+        return;
+    }
+    if (rng_below(rng, 8) == 0) {
+        return; /* And some are to be refused. */
+    }
+    trial.body[strlen(trial.body) - 1] = '\0';
+    (void)snprintf(trial.body + strlen(trial.body), sizeof(trial.body) - strlen(trial.body),
+                   ",\"dryRun\":true}");
+    membership_change(&ensemble, ensemble_wait_leader(&ensemble), &trial);
+}
+
+static uint32_t pick_victim(struct rng *rng, const struct step *step)
+{
+    uint64_t dice = rng_below(rng, 4);
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+
+    return dice < 2 ? leader
+           : dice == 2 && runs(step->subject)
+               ? step->subject
+               : (leader + 1 + (uint32_t)rng_below(rng, REPLICAS - 1)) % REPLICAS;
+}
+
+static void note_outcome(const struct step *step, long status)
+{
+    if (status / 100 == 2) {
+        counts.made[step->what]++;
+    } else if (status == 409 || status == 404 || status == 503) {
+        counts.refused[step->what]++;
+    } else {
+        ENSEMBLE_CHECK(&ensemble, status == 0 || status == 504);
+        counts.open[step->what]++;
+    }
+}
+
+/* All replicas that were killed start again, and one that may have been added. */
+static void start_again(const struct step *step)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        bool starts = roles[i] != OUTSIDE || (step->what == ADD && i == step->subject);
+
+        if (starts && ensemble.replicas[i].pid == 0) {
+            ensemble_start(&ensemble, i);
+        }
+    }
+}
+
+static void wait_agreed(const struct step *step)
+{
+    uint64_t start_ms = os_now_ms();
+    uint64_t took_ms = 0;
+
+    ENSEMBLE_WAIT(&ensemble, (take_ends(), all_agree()));
+    took_ms = os_now_ms() - start_ms;
+    counts.worst_ms = took_ms > counts.worst_ms ? took_ms : counts.worst_ms;
+    if (took_ms > AGREE_MS) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("%s of replica %u: the replicas agreed after %" PRIu64 " ms", words[step->what],
+                 step->subject + 1, took_ms);
+    }
+}
+
+/* A replica that was added in vain never gets in: it is stopped. */
+static void stop_strangers(const struct step *step)
+{
+    char version[VERSION_MAX];
+    enum role got[REPLICAS];
+    uint32_t leader = 0;
+
+    if (step->what != ADD || !runs(step->subject)) {
+        return;
+    }
+    leader = ensemble_wait_leader(&ensemble);
+    ENSEMBLE_WAIT(&ensemble, config_of(leader, version, got));
+    if (got[step->subject] == OUTSIDE) {
+        ensemble_kill(&ensemble, step->subject);
+        ensemble_empty(&ensemble, step->subject);
+    }
+}
+
+static void play_one(struct rng *rng)
+{
+    struct step step = {.what = ADD};
+    struct sender sender = {.call = &step.call};
+    uint32_t victim = 0;
+
+    draw(rng, &step);
+    wait_in_step(rng, &step);
+    victim = pick_victim(rng, &step);
+    sender.port = ensemble.replicas[ensemble_wait_leader(&ensemble)].client_port;
+    thread_start(&sender.thread, "sender", send_it, &sender);
+    (void)poll(NULL, 0, (int)rng_below(rng, KILL_MS_MAX));
+    if (runs(victim)) {
+        ensemble_kill(&ensemble, victim);
+    }
+    thread_join(&sender.thread);
+    note_outcome(&step, sender.status);
+    start_again(&step);
+    stop_strangers(&step);
+    wait_agreed(&step);
+}
+
+/* ---- The run ---- */
+
+static void start_clients(void)
+{
+    static const struct {
+        enum history_kind kind;
+        const char *name;
+    } clients[] = {{HISTORY_HTTP, "http 1"},   {HISTORY_HTTP, "http 2"},
+                   {HISTORY_RAW, "raw"},       {HISTORY_SSE, "sse"},
+                   {HISTORY_SOCKET, "socket"}, {HISTORY_NDJSON, "ndjson"}};
+
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
+    run.rest_ms = REST_MS;
+    run.port_count = REPLICAS;
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        run.ports[i] = ensemble.replicas[i].client_port;
+    }
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
+        (void)history_client_add(&run, clients[i].kind, clients[i].name);
+    }
+    for (uint32_t i = 0; i < run.count; i++) {
+        history_client_start(&run.clients[i]);
+    }
+}
+
+/* For the last reads all replicas are members again. */
+static void add_all(void)
+{
+    struct membership_call call;
+
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        if (roles[i] == OUTSIDE) {
+            membership_add(&ensemble, i, &call);
+            membership_change(&ensemble, ensemble_wait_leader(&ensemble), &call);
+            ensemble_start(&ensemble, i);
+        }
+    }
+    ENSEMBLE_WAIT(&ensemble, all_agree());
+}
+
+TEST(the_members_agree_after_each_kill, open_three, close_all)
+{
+    struct history_report report;
+    struct rng rng;
+
+    print_message("seed %" PRIu64 "\n", run.seed);
+    rng_init(&rng, run.seed);
+    start_clients();
+    for (uint32_t i = 0; i < change_count; i++) {
+        play_one(&rng);
+    }
+    add_all();
+    for (uint32_t i = 0; i < WHATS; i++) {
+        print_message("%-8s %3u made, %3u refused, %3u of unknown outcome\n", words[i],
+                      counts.made[i], counts.refused[i], counts.open[i]);
+    }
+    print_message("all agreed %" PRIu64 " ms after the restart at the latest\n", counts.worst_ms);
+    history_finish(&run, &ensemble);
+    history_judge(&run, &ensemble, print_path, &report);
+    history_run_release(&run);
+}
+
+static bool take_options(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--count") == 0) {
+            change_count = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            run.seed = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--print") == 0) {
+            print_path = argv[i + 1];
+        } else {
+            return false;
+        }
+    }
+    return argc % 2 == 1;
+}
+
+int main(int argc, char **argv)
+{
+    run.seed = os_random_u64() % 1000000;
+    if (!take_options(argc, argv)) {
+        (void)fprintf(stderr, "usage: %s [--count N] [--seed N] [--print FILE]\n", argv[0]);
+        return 2;
+    }
+    web_setup();
+    return unit_run(1, argv);
+}
