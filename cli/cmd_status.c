@@ -1,4 +1,4 @@
-/* status, members, metrics: show reports of all replicas, or (members, metrics) of one. */
+/* status, metrics: show reports of all replicas, or (metrics) of one. */
 #include "cli/prom.h"
 #include "cli/replicas.h"
 #include "server/read/glob.h"
@@ -120,39 +120,6 @@ const struct cmd cmd_status = {
          {"zabra status -o json | jq -r '.replicas[] | select(.role == \"leader\").endpoint'",
           "prints the endpoint of the leader"}},
     .run = run_status,
-};
-
-/* ---- members ---- */
-
-static const char member_columns[] =
-    "ID:id>, ROLE:role, STATE:state, VOTES:votes, ZXID:zxid, LAG:lag_ms>, "
-    "SYNC99:log_sync_p99_ms>, HEARD:heard_ms>, PEER:peer, CLIENT:client, REFUSED:refused";
-
-static int run_members(struct cli *cli)
-{
-    struct client_request request = {.target = "/ensemble/v1"};
-    json_t *json = NULL;
-    int code = cli_ask_json(cli, &request, &json);
-
-    if (code == CMD_OK && cli->out.format == SETTINGS_JSON) {
-        cli_answer(cli);
-    } else if (code == CMD_OK) {
-        out_table(&cli->out, json, "members", member_columns);
-        out_say(&cli->out, "seen by replica %" PRId64 ", feature level %" PRId64 "\n",
-                jsonr_number(json, "seen_by"), jsonr_number(json, "level"));
-    }
-    return code;
-}
-
-const struct cmd cmd_members = {
-    .name = "members",
-    .summary = "list the members of the ensemble, as one replica sees them",
-    .usage = "",
-    .text = "LAG: time since the member last heard from a leader; SYNC99: 99th percentile of\n"
-            "its log sync times; HEARD: age of this report; all in ms.\n",
-    .examples = {{"zabra members", "members, as seen by the replica that answers"},
-                 {"zabra members --endpoints zk2:9998", "members, as seen by this replica"}},
-    .run = run_members,
 };
 
 /* ---- metrics ---- */
