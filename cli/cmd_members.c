@@ -540,9 +540,10 @@ const struct cmd cmd_members = {
                 CMD_FLAG("wait", 0, "wait until the member is in step (replace always does)"),
                 CMD_TIME("wait-max", 0, "end the wait after this time (10m)", 0, INT32_MAX,
                          WAIT_MS),
-                CMD_NUMBER("min-tolerance", 0, "N",
-                           "refuse the change if fewer voters than N could fail then", 0,
-                           VOTERS_MAX, -1),
+                CMD_NUMBER(
+                    "min-tolerance", 0, "N",
+                    "refuse the change if fewer voters than N could fail then (one fewer than now)",
+                    0, VOTERS_MAX, -1),
                 CMD_FLAG("force", 0, "also if no voter could fail then"),
                 CMD_FLAG("dry-run", 0, "say what would happen, and change nothing")},
     .examples = {{"zabra members", "members, as seen by the replica that answers"},
