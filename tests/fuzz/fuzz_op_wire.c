@@ -4,6 +4,7 @@
  */
 #include "base/mem.h"
 #include "server/op/acl.h"
+#include "server/op/change.h"
 #include "server/op/ops.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -114,6 +115,7 @@ static void seed_rows(struct fuzz_sink *sink)
 {
     for (const struct op_def *def = ops_table(); def->name; def++) {
         uint8_t hash[TXN_SECRET_HASH_LEN];
+        uint8_t ids[OP_ID_BYTES];
         struct op_args args;
 
         op_args_init(&args, def->id);
@@ -124,6 +126,11 @@ static void seed_rows(struct fuzz_sink *sink)
             args.session = 77;
             args.watch_id = 5;
             args.raise = 2;
+            args.member = 4;
+            args.has_peer = true;
+            args.peer = slice_str("zk4:10998");
+            op_ids_put(ids, 0, 4);
+            args.promote = slice_make(ids, sizeof(ids));
             args.scheme = slice_str("digest");
             args.credential = slice_str("me:pw");
             args.has_acl = acl_standard(slice_str("creator"), &args.acl);

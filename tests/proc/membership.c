@@ -94,4 +94,5 @@ void membership_wait_removed(struct ensemble *ensemble, uint32_t index)
 {
     ENSEMBLE_CHECK(ensemble, ensemble_wait_end(ensemble, index) == MEMBERSHIP_EXIT);
     ensemble_empty(ensemble, index);
+    ensemble_write_configs(ensemble); /* If it comes back, its list has the present members. */
 }
