@@ -135,7 +135,7 @@ static void close_stream(struct crowd_client *client, CURLM *multi)
     }
 }
 
-/* A stream that has ended goes on at the next replica. */
+/* A stream that has ended continues at the next replica. */
 static void take_ends(CURLM *multi)
 {
     CURLMsg *message = NULL;
