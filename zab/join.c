@@ -5,16 +5,6 @@
  */
 #include "zab/zab_int.h"
 
-const struct zab_config *zab_outside(const struct zab *zab)
-{
-    return zab->outside.bytes ? &zab->outside.config : NULL;
-}
-
-struct slice zab_outside_bytes(const struct zab *zab)
-{
-    return blob_slice(zab->outside.bytes);
-}
-
 static struct zab_texts texts_of(const struct join_word *word)
 {
     return (struct zab_texts){.port = word->port,

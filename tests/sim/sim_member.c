@@ -220,7 +220,7 @@ static void replace_disk(struct sim *sim, struct sim_event *event)
     if (node->up || node->idle || !sim_member_is(sim, node)) {
         return;
     }
-    if (!sim_seat_is_settled(sim, NULL) || (!node->emptied && !sim_fault_may_harm(sim, node))) {
+    if (!sim_seat_is_settled(sim, NULL)) { /* Then the removed disk counts nowhere. */
         sim_after(sim, AGAIN_US, replace_disk, "replace", NULL)->a = node->id;
         return;
     }
