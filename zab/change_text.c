@@ -21,6 +21,10 @@ static const char malformed[] =
     "an address or the zone of member # is malformed: a host has at most 253 bytes, an address for "
     "clients 255, a zone 63, all of them printable ASCII without blanks";
 
+static const char no_successor[] =
+    "member # leads, and no voter that stays can take over: promote one first, or wait until one "
+    "is in step";
+
 /* Texts about one member, whose id stands for '#'. */
 static const char *const member_texts[] = {
     [ZAB_FAULT_ID_RANGE] = "# is no id of a member: ids are 1 to 65535",
@@ -35,9 +39,7 @@ static const char *const member_texts[] = {
     [ZAB_FAULT_NOT_VOTER] = "member # observes already: it has no vote to lose",
     [ZAB_FAULT_LEADER_LEAVES] =
         "member # leads: it must hand leadership over before it loses its vote",
-    [ZAB_FAULT_NO_SUCCESSOR] =
-        "member # leads, and no voter that stays can take over: promote one first, or wait until "
-        "one is in step",
+    [ZAB_FAULT_NO_SUCCESSOR] = no_successor,
 };
 
 static void put_about(const char *form, uint32_t member, char text[ZAB_TEXT_MAX])

@@ -58,6 +58,13 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
     return quorum_voters(zab, config, self, pred) > zab_config_voters(config) / 2;
 }
 
+static bool pending_counts(const struct zab *zab)
+{
+    bool counts = zab->config.has_pending && !MUTANT(34);
+
+    return counts && !MUTANT(70);
+}
+
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 {
     if (zab->config.committed.count == 0 ||
@@ -66,7 +73,7 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
     }
     /* A configuration in the log that is not known to be committed counts as well. Otherwise the
      * old and the new voters could each find a majority without the other. */
-    return !zab->config.has_pending || MUTANT(34) || MUTANT(70) ||
+    return !pending_counts(zab) ||
            has_majority(zab, &zab->config.pending, self && !zab->quarantined, pred);
 }
 
@@ -160,7 +167,7 @@ zxid_t quorum_acked(const struct zab *zab)
 {
     zxid_t acked = acked_by_majority(zab, &zab->config.committed);
 
-    if (!zab->config.has_pending || MUTANT(34) || MUTANT(70) || MUTANT(71)) {
+    if (!pending_counts(zab) || MUTANT(71)) {
         return acked;
     }
     zxid_t pending = acked_by_majority(zab, &zab->config.pending);

@@ -239,8 +239,7 @@ static enum err parse_member(struct op_json_parse *parse, const struct op_def *d
         return op_json_take_acl(parse, value, &args->acl);
     }
     if (field && field->type == OP_FIELD_IDS) {
-        return op_json_take_ids(parse, key, value,
-                                (struct slice *)((uint8_t *)args + field->offset));
+        return op_json_take_ids(parse, key, value, (void *)((uint8_t *)args + field->offset));
     }
     return field ? parse_scalar(parse, field, value, args) : unknown_member(parse, def, key);
 }

@@ -3,10 +3,8 @@
 
 static void put_text(char *to, size_t size, const char *text)
 {
-    size_t len = strlen(text);
-
-    if (len < size) { /* The file's texts may be longer than those of the configuration. */
-        memcpy(to, text, len);
+    if (strlen(text) < size) { /* The file's texts may be longer than those of the configuration. */
+        (void)snprintf(to, size, "%s", text);
     }
 }
 
