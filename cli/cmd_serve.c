@@ -133,6 +133,7 @@ static void run_until_signal(const struct config *config, const struct notes *no
              schemes[config->clients.tls.mode], config->clients.client_address,
              config->clients.client_port);
     report_notes(notes);
+    server_tell_ready(server);
 
     int signal_number = wait_for_end(server);
 

@@ -4,7 +4,8 @@ build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev lib
   libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev libedit-dev
   python3 python3-yaml nodejs)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev lld python3
-  curl jq chromium-headless-shell zsh fish)
+  curl jq chromium-headless-shell zsh fish
+  systemd)
 command -v npm >/dev/null || build_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.

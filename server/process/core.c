@@ -410,6 +410,7 @@ static void publish(struct server *server)
     replica_status(server->core.replica, &status);
     log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);
+    core_tell_manager(server, &status.zab);
 }
 
 /* Tells the audit log how far the state has come. */

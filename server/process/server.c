@@ -5,6 +5,7 @@
 #include "zab/level.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -309,6 +310,7 @@ static void server_free(struct server *server)
     mailbox_release(&server->drained);
     reloads_release(&server->reloads);
     gate_release(&server->gate);
+    sd_notify_close(&server->manager);
     trend_free(server->sampler.trend);
     touch_set_free(server->touched);
     heard_free(server->heard);
@@ -368,6 +370,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     server->heard = heard_new((size_t)config->tree.sessions_max * TOUCHED_PER_SESSION);
     view_set_clients(server->view, server->heard, config->process.show_clients);
     server->sampler.trend = trend_new();
+    sd_notify_open(&server->manager);
     mailbox_init(&server->drained, 1);
     gate_init(&server->gate, server);
     reloads_init(&server->reloads);
@@ -406,14 +409,31 @@ int server_wait(struct server *server)
     return signal_number;
 }
 
+/* A request for a reload by SIGHUP has ended; the log has its result. */
+static void on_reloaded(struct reload *reload)
+{
+    struct server *server = reload->ctx;
+
+    sd_notify_send(&server->manager, "READY=1");
+    mem_free(reload);
+}
+
 void server_reload(struct server *server)
 {
     struct reload *reload = mem_zalloc(1, sizeof *reload);
 
+    sd_notify_send(&server->manager, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, os_now_us());
     (void)snprintf(reload->by, sizeof reload->by, "SIGHUP");
+    reload->on_done = on_reloaded;
+    reload->ctx = server;
     if (reloads_ask(&server->reloads, reload) != ERR_OK) {
-        mem_free(reload); /* Requests that wait will read the files as they are now. */
+        on_reloaded(reload); /* Requests that wait will read the files as they are now. */
     }
+}
+
+void server_tell_ready(struct server *server)
+{
+    sd_notify_send(&server->manager, "READY=1");
 }
 
 /* True when a signal has come before `end_ms`. SIGCONT interrupts the wait, but is none of the
@@ -439,6 +459,7 @@ void server_announce_end(struct server *server)
     sigset_t set;
 
     atomic_store(&server->gate.ending, true);
+    sd_notify_send(&server->manager, "STOPPING=1");
     if (delay_ms == 0) {
         return;
     }

@@ -39,6 +39,9 @@ struct gate *server_gate(struct server *server);
  * else, so that no SIGHUP ends a replica while it starts. */
 void server_block_signals(void);
 
+/* Tells the service manager that the listeners for clients work. Main thread. */
+void server_tell_ready(struct server *server);
+
 /* Waits for SIGTERM, SIGINT or SIGHUP; returns the signal. SIGHUP must not end a replica: it means
  * that a terminal has closed, or asks for a reload. Main thread. */
 int server_wait(struct server *server);

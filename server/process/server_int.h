@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "base/minmax.h"
 #include "base/os_clock.h"
+#include "base/sd_notify.h"
 #include "base/thread.h"
 #include "server/audit/audit.h"
 #include "server/config/config.h"
@@ -243,8 +244,10 @@ struct core {
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;
-    uint32_t told_level;      /* Feature level as last told to the transport. */
-    _Atomic uint64_t turn_ms; /* Start of the last turn, for the liveness probe. */
+    uint32_t told_level; /* Feature level as last told to the transport. */
+    uint64_t alive_ms;   /* When the service manager was last told that the core works. */
+    char told_status[SD_NOTIFY_TEXT_MAX]; /* What it was last told about the role. */
+    _Atomic uint64_t turn_ms;             /* Start of the last turn, for the liveness probe. */
 };
 
 /* ---- Gate: what front ends may touch from their own threads. ---- */
@@ -332,7 +335,8 @@ struct server {
     struct reloads reloads;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
-    struct mailbox drained; /* Closed by the core once no request is in flight. */
+    struct mailbox drained;   /* Closed by the core once no request is in flight. */
+    struct sd_notify manager; /* The service manager. */
     int64_t start_wall_ms;
     uint64_t start_ms;
 };
@@ -352,6 +356,9 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 /* Core thread: fills the list of other replicas for the transport, and the addresses of this one.
  * Notes why a peer is not dialed in the table of connections. Returns the number of entries. */
 uint32_t core_list_peers(struct server *server, struct tcp_peer peers[LINKS_MAX]);
+
+/* Core thread: tells the service manager that this thread works, and the role when it changes. */
+void core_tell_manager(struct server *server, const struct zab_status *status);
 
 /* Core thread: after ZAB_FX_MEMBERS, makes the table of connections and the transport follow. */
 void core_follow_members(struct server *server);

@@ -83,9 +83,9 @@ LIBRARY_HEADERS = [
     (r"jansson\.h", [r"server/json/op_json\w*\.c", r"cli/.*", r"tests/.*"]),
     (r"openssl/.*", [r"base/crypto\.c", r"tls/.*", r"zab/tcp/.*", r"tests/.*"]),
     (r"cmocka\.h", [r"tests/.*"]),
-    # Both logs may go to a socket of the journal.
+    # Both logs may go to a socket of the journal; a service manager receives datagrams.
     (r"sys/socket\.h|sys/un\.h|netinet/tcp\.h",
-     SOCKET_FILES + [r"base/log\.c", r"server/audit/audit_file\.c"]),
+     SOCKET_FILES + [r"base/(log|sd_notify)\.c", r"server/audit/audit_file\.c"]),
     # Addresses in the configuration and in ACLs are text that must be parsed; no socket is opened.
     (r"netinet/in\.h|arpa/inet\.h|netdb\.h",
      SOCKET_FILES + [r"server/config/.*", r"base/address\.c", r"tls/(issue|inspect)\.c"]),
