@@ -98,6 +98,9 @@ void load_start(struct load *load, struct ensemble *ensemble, uint32_t writer_co
 void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writer_count,
                      enum load_kind kind)
 {
+    if (load->writers[0].acked) { /* The writers of a test that has failed. */
+        load_release(load);
+    }
     memset(load, 0, sizeof(*load));
     load->kind = kind;
     load->port_count = ensemble->count;
@@ -219,5 +222,6 @@ void load_release(struct load *load)
     join(load); /* A failed test has not stopped them. */
     for (uint32_t i = 0; i < load->writer_count; i++) {
         mem_free(load->writers[i].acked);
+        load->writers[i].acked = NULL;
     }
 }

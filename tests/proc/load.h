@@ -49,7 +49,8 @@ struct load {
 };
 
 /* Creates /load if it is absent and starts the writers on different replicas; a writer without an
- * answer continues at the next replica. */
+ * answer continues at the next replica. `load` is static: the writers of a test that has failed end
+ * first. */
 void load_start(struct load *load, struct ensemble *ensemble, uint32_t writer_count);
 void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writer_count,
                      enum load_kind kind);

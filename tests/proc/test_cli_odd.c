@@ -1,5 +1,6 @@
 /* Rare events of the command line: lost answers, foreign servers, signals at bad moments,
  * unconfirmed sessions, unusual data and lines. */
+#include "base/mem.h"
 #include "cli/wait.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/fixture.h"
@@ -30,6 +31,25 @@ static void open_all(void)
 static void close_all(void)
 {
     ensemble_close(&ensemble);
+}
+
+/* ---- The shell of these tests ---- */
+
+/* Each test opens the shell for an ensemble of its own; the programs of the machine stay in reach,
+ * however long the PATH is that the tests were started with. */
+TEST(the_shell_keeps_a_long_path)
+{
+    char *before = mem_strdup(getenv("PATH"));
+    char longer[SHELL_LINE_MAX];
+
+    (void)snprintf(longer, sizeof(longer), "/none/%0600d:%.2048s", 0, before);
+    assert_int_equal(setenv("PATH", longer, 1), 0);
+    for (int i = 0; i < 20; i++) {
+        shell_open(&(struct ensemble){.dir = "/none"});
+    }
+    shell_expect("zabra version | grep -c zabra", 0, "1");
+    assert_int_equal(setenv("PATH", before, 1), 0);
+    mem_free(before);
 }
 
 /* ---- Answers ---- */
