@@ -52,6 +52,9 @@ struct prep_verdict {
     struct buf answer;   /* The answer (change.h) of a change of the members; empty: none. */
 };
 
+/* Whether it is the super user: only it may change the configuration. */
+bool prep_is_super(const struct op_principal *who);
+
 /* A request to prepare. */
 struct prep_job {
     const struct op_args *args;
@@ -64,7 +67,7 @@ struct prep_job {
      * this zxid. */
     zxid_t low_since;
     struct prep_room room;
-    const struct prep_verdict *verdict; /* Changes of the configuration only. */
+    const struct prep_verdict *verdict; /* Changes of the configuration by the super user only. */
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,

@@ -315,6 +315,11 @@ enum err prep_set_acl(const struct prep_step *step, const struct op_args *args)
 
 /* ---- Changes of the replicated configuration, which the leader has judged. ---- */
 
+bool prep_is_super(const struct op_principal *who)
+{
+    return who != NULL && who->auth != NULL && who->auth->super;
+}
+
 static enum err refuse_change(const struct prep_step *step, const struct prep_verdict *verdict)
 {
     struct op_result *result = step->result;
@@ -335,10 +340,9 @@ static enum err refuse_change(const struct prep_step *step, const struct prep_ve
  * remembers: the leader puts it into the record of the configuration. */
 enum err prep_change(const struct prep_step *step, const struct op_args *args)
 {
-    const struct op_principal *who = step->job->who;
     const struct prep_verdict *verdict = step->job->verdict;
 
-    if (who == NULL || who->auth == NULL || !who->auth->super) {
+    if (!prep_is_super(step->job->who)) {
         return prep_refuse(step, ERR_NO_AUTH,
                            args->op == OP_LEVEL
                                ? "only the super user may change the feature level or its hold"

@@ -257,7 +257,7 @@ enum err prep_kill(const struct prep_step *step, const struct op_args *args)
     const struct op_principal *who = step->job->who;
     struct overlay_session session;
 
-    if (who == NULL || who->auth == NULL || !who->auth->super) {
+    if (!prep_is_super(who)) {
         return prep_refuse(step, ERR_NO_AUTH,
                            "only the super user may close a session by its public id");
     }

@@ -156,7 +156,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
         }
         prep_clear(replica->prep);
         replica->leader.low_since = 0;
-        replica->leader.hands_over = false;
+        replica->leader.hands_over_ms = 0;
         lead_clear(replica);
         sessions_role_ended(replica);
         requests_role_ended(replica);

@@ -10,6 +10,12 @@ _Static_assert((int)OP_MEMBERS_MAX == (int)ZAB_MEMBERS_MAX &&
                    (int)OP_ZONE_MAX == (int)ZAB_ZONE_MAX,
                "operations and protocol have the same limits");
 
+enum {
+    /* An attempt takes a tick, and the request is judged again right after it. A later request, of
+     * another client perhaps, gets an attempt of its own. */
+    HANDOVER_TICKS = 2
+};
+
 /* A change as the protocol takes it; its texts are those of the arguments. */
 struct wanted {
     struct zab_change change;
@@ -236,16 +242,17 @@ void lead_judge(struct replica *replica, const struct op_args *args, zxid_t zxid
 enum lead_outcome lead_hand_over(struct replica *replica, struct op_result *result)
 {
     struct zab_change_report report = {.member = replica->options.zab.id};
+    uint64_t tick_ms = replica->options.zab.limits.tick_ms;
     char why[ZAB_TEXT_MAX];
 
     op_result_release(result);
-    if (!replica->leader.hands_over && zab_hand_over(replica->zab)) {
+    if (replica->now_ms >= replica->leader.hands_over_ms && zab_hand_over(replica->zab)) {
         PROBE("replica.hands_over");
-        replica->leader.hands_over = true;
+        replica->leader.hands_over_ms = replica->now_ms + HANDOVER_TICKS * tick_ms;
         return LEAD_LATER;
     }
     /* It was tried: no other voter has become the leader. */
-    replica->leader.hands_over = false;
+    replica->leader.hands_over_ms = 0;
     zab_fault_text(ZAB_FAULT_NO_SUCCESSOR, &report, why);
     buf_append_str(&result->arena, why);
     buf_append_byte(&result->arena, 0);

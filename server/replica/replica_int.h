@@ -202,7 +202,8 @@ struct replica {
         zxid_t low_since; /* First zxid prepared while the disks of so many voters are nearly full
                              that the other voters are no quorum; 0: they are a quorum. */
         uint64_t reap_ms; /* Time of the next scan for due work. */
-        bool hands_over;  /* It has tried to hand over, because of a change of the members. */
+        uint64_t hands_over_ms; /* Until then it has tried to hand over, because of a change of the
+                                   members; 0: it has not. */
     } leader;
 
     struct { /* Bytes that effects point to, until the next step. */

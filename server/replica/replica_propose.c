@@ -100,6 +100,9 @@ static enum lead_outcome run_change(struct replica *replica, const struct prep_j
     struct prep_job judged = *job;
     struct prep_verdict verdict;
 
+    if (!prep_is_super(job->who)) {
+        return run(replica, job, result, ret_zxid); /* It is refused, and need not wait for that. */
+    }
     buf_init(&verdict.answer, OP_CHANGE_BYTES_MAX);
     lead_judge(replica, job->args, *ret_zxid, &verdict);
     judged.verdict = &verdict;

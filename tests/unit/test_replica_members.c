@@ -449,6 +449,41 @@ TEST(without_a_successor_the_request_is_refused, bench, lead_three, bench_tear_d
     assert_refused(&outcome, "NoSuccessor");
 }
 
+/* The client of the first request has gone before the attempt was over. */
+TEST(each_request_has_an_attempt_to_hand_over_of_its_own, bench, lead_three, bench_tear_down)
+{
+    const struct zab *zab = replica_zab(bench->replica);
+    struct outcome outcome;
+    struct outcome write;
+    struct op_request *request = ask(bench, OP_MEMBER_REMOVE, 3, &outcome);
+
+    bench_create(bench, "/a", &write); /* No other voter has it yet. */
+    drive_persist(&bench->drive);
+    request->args.force = true;
+    request->deadline_ms = bench->drive.now_ms + STEP_MS;
+    bench_submit(bench, request);
+    for (int i = 0; i < PATIENCE && zab_next_zxid(zab) == 0; i++) {
+        drive_tick(&bench->drive, STEP_MS);
+        drive_pong(&bench->drive, 1);
+        drive_pong(&bench->drive, 2);
+    }
+    assert_true(outcome.answers == 1 && outcome.err == ERR_NOT_READY);
+    for (int i = 0; i < 2 * 1000 / STEP_MS; i++) {
+        drive_tick(&bench->drive, STEP_MS);
+        drive_pong(&bench->drive, 1);
+        drive_pong(&bench->drive, 2);
+    }
+    assert_int_equal(bench_status(bench).zab.state, ZAB_LEADING);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, zxid_make(1, 1));
+    drive_learner_says(&bench->drive, 2, ZAB_ACK, zxid_make(1, 1));
+    request = ask(bench, OP_MEMBER_REMOVE, 3, &outcome);
+    request->args.force = true;
+    request->deadline_ms = UINT64_MAX;
+    bench_submit(bench, request);
+    assert_true(zab_next_zxid(zab) == 0);
+    assert_int_equal(outcome.answers, 0);
+}
+
 /* 3 leads, and 2 is not in step yet. */
 static void lead_early(struct bench *bench)
 {
@@ -471,6 +506,25 @@ TEST(a_new_leader_lets_a_change_wait_for_the_voters, bench, lead_early, bench_te
     drive_tick(&bench->drive, 1);
     assert_int_equal(bench_status(bench).zab.last, zxid_make(1, 1));
     assert_int_equal(outcome.answers, 0);
+}
+
+/* It is refused anyway, so that it holds back no write of others. */
+TEST(a_change_without_the_right_to_it_does_not_wait, bench, lead_early, bench_tear_down)
+{
+    struct outcome outcome;
+    struct outcome write;
+    struct op_request *request = bench_request(bench, OP_MEMBER_REMOVE, "", &outcome);
+
+    request->args.member = 1;
+    request->args.force = true;
+    bench_submit(bench, request);
+    bench_create(bench, "/behind", &write);
+    assert_int_equal(bench_status(bench).zab.last, zxid_make(1, 1));
+    drive_persist(&bench->drive);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, zxid_make(1, 1));
+    confirm_round(bench);
+    assert_true(outcome.answers == 1 && outcome.err == ERR_NO_AUTH);
+    assert_true(write.answers == 1 && write.err == ERR_OK);
 }
 
 /* A dry run says what would happen, and hands over nothing. */
