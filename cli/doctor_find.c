@@ -167,8 +167,8 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "the next restart of the replica reads them."},
     [EVEN_VOTERS] = {false, "even-voters",
                      "The extra voter makes writes slower and does not tolerate a further failure.",
-                     "The voters are fixed when an ensemble is created: create the next one with "
-                     "an odd number (docs/operating.md)."},
+                     "Promote an observer or demote a voter: 'zabra members promote ID', 'zabra "
+                     "members demote ID' (docs/operating.md)."},
     [NO_CLIENT_ADDRESS] = {false, "no-client-address",
                            "Clients cannot discover this member through the others.",
                            "Set advertiseClient=host:port in the configuration of this member."},
