@@ -89,8 +89,8 @@ static void seat_tick(struct zab *zab)
 {
     if (!quorum_self_counts(zab) && !MUTANT(54)) {
         PROBE("zab.resigns_without_a_seat");
-        enter_looking(zab,
-                      "the cluster has admitted another disk in place of the disk of this replica");
+        enter_looking(zab, "the disk of this replica has lost its vote: the cluster has admitted "
+                           "another disk in its place, or the members have changed");
     }
 }
 

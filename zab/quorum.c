@@ -77,12 +77,12 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
            has_majority(zab, &zab->config.pending, self && !zab->quarantined, pred);
 }
 
-bool quorum_awaits_new_disk(const struct zab *zab)
+bool quorum_lacks_one_of_two(const struct zab *zab)
 {
     bool self = !zab->quarantined;
 
-    return zab->config.has_pending && has_majority(zab, &zab->config.committed, self, peer_is_up) &&
-           !has_majority(zab, &zab->config.pending, self, peer_is_up);
+    return zab->config.has_pending && has_majority(zab, &zab->config.committed, self, peer_is_up) !=
+                                          has_majority(zab, &zab->config.pending, self, peer_is_up);
 }
 
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)

@@ -62,9 +62,9 @@ static const char *explain(const struct zab *zab, const struct zab_status *statu
         return "this disk is new to the cluster: the leader refills this replica, which does not "
                "vote until the disk is admitted";
     }
-    if (zab->state == ZAB_LOOKING && quorum_awaits_new_disk(zab)) {
-        return "the cluster may already have admitted a new disk: an election needs a majority of "
-               "the voters, counted with the new disk in place of the old one";
+    if (zab->state == ZAB_LOOKING && quorum_lacks_one_of_two(zab)) {
+        return "a change of the members, or the admission of a new disk, may be committed already: "
+               "an election needs a majority of the voters before it, and of those after it";
     }
     if (status->serving) {
         return "";

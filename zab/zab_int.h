@@ -404,8 +404,8 @@ uint32_t quorum_voters(const struct zab *zab, const struct zab_config *config, b
                        quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
 bool quorum_counts_peer(const struct zab *zab, const struct peer *peer, uint32_t flags);
-/* Whether connected voters are a majority of the committed but not of the pending configuration. */
-bool quorum_awaits_new_disk(const struct zab *zab);
+/* Whether connected voters are a majority of either the committed or the pending configuration. */
+bool quorum_lacks_one_of_two(const struct zab *zab);
 /* Whether this replica is a voter by the configuration and its storage is sound. */
 bool quorum_self_counts(const struct zab *zab);
 uint32_t self_flags(const struct zab *zab);
