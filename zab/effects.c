@@ -141,6 +141,9 @@ static const char *const texts[] = {
     [ZAB_NOTICE_LEADER_LIST] =
         "the cluster of leader {peer} does not have this replica as a member: add it (zabra "
         "members add), or correct its server list",
+    [ZAB_NOTICE_FOUNDER_ADDRESS] =
+        "no cluster is founded, because replica {peer} does not say where the others reach it, or "
+        "says what another one says, or its release is too old: set its 'advertisePeer'",
     [ZAB_NOTICE_ADMISSION] =
         "member {peer} has come back with a new disk: its admission is proposed",
     [ZAB_NOTICE_RAISE] =

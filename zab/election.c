@@ -2,7 +2,7 @@
  * The end of a role, and phase 0: the election that follows it. Safety does not depend on the
  * election: phase 1 (discovery) compares the promises and the logs of a quorum again.
  */
-#include "zab/zab_int.h"
+#include "zab/join_int.h"
 
 static bool self_candidate(const struct zab *zab)
 {
@@ -141,7 +141,8 @@ static bool is_worth_a_vote(const struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
 
-    return id == zab->id ? quorum_self_counts(zab) : peer && peer->up && !is_outdated(zab, peer);
+    return id == zab->id ? quorum_self_counts(zab)
+                         : peer && peer->up && !peer->is_outsider && !is_outdated(zab, peer);
 }
 
 static bool consider(struct zab *zab, const struct vote *vote)
@@ -215,6 +216,9 @@ static bool majority_names(const struct zab *zab, const struct peer *leader)
  * peer. Returns true when there is such a peer. */
 static bool check_settled(struct zab *zab)
 {
+    if (!join_may_follow(zab)) {
+        return false;
+    }
     for_each_peer (peer, zab) {
         const struct vote *vote = &peer->vote;
 

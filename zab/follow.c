@@ -1,5 +1,5 @@
 /* Phases 1 and 3 on the learner's side: its dialogue with one leader. */
-#include "zab/zab_int.h"
+#include "zab/join_int.h"
 
 static void send_cepoch(struct zab *zab)
 {
@@ -165,8 +165,14 @@ static void join(struct zab *zab, struct slice bytes)
         enter_looking(zab, "the leader has sent a malformed configuration");
         return;
     }
+    if (zab->outside.bytes &&
+        memcmp(zab->outside.config.cluster, config.cluster, ZAB_CLUSTER_LEN) != 0) {
+        enter_looking(zab, "the leader is of another cluster than the one that this replica met");
+        return;
+    }
     /* Its disk must not have a configuration without it: that is how a removed disk looks. */
     if (!zab_config_find(&config, zab->id)) {
+        join_take_hint(zab, &config, bytes);
         fx_alarm(zab,
                  (struct zab_notice){.type = ZAB_NOTICE_LEADER_LIST, .peer = zab->follow.leader});
         enter_looking(zab, "this replica is no member of the leader's cluster");

@@ -29,27 +29,64 @@ static bool leaves_now(const struct zab *zab, const struct peer *peer)
     return peer->leave_ms != 0 && (!peer->up || zab->now_ms >= peer->leave_ms);
 }
 
-/* Members come first: if there are too many peers, those that leave are dropped at once. */
-static void want_members(struct zab *zab)
+static void want_all(struct wanted *wanted, uint32_t self, const struct zab_config *config)
+{
+    for_each_member (member, config) {
+        want(wanted, self, member->id);
+    }
+}
+
+/* Without a configuration of its own, a replica talks to those of the server list, and to the
+ * members of the cluster that it has met. */
+static void want_known(const struct zab *zab, struct wanted *wanted)
+{
+    for (uint32_t i = 0; i < zab->servers.count; i++) {
+        want(wanted, zab->id, zab->servers.items[i].id);
+    }
+    want_all(wanted, zab->id, &zab->outside.config);
+}
+
+/* An outsider that is a member now is none any more. Returns whether there was one. */
+static bool admit_outsiders(struct zab *zab, const struct wanted *wanted)
+{
+    bool have_changed = false;
+
+    for_each_peer (peer, zab) {
+        if (peer->is_outsider && zab_id_is_among(wanted->ids, wanted->count, peer->id)) {
+            peer->is_outsider = false;
+            have_changed = true;
+        }
+    }
+    return have_changed;
+}
+
+/* Members come first: if there are too many peers, outsiders and those that leave are dropped at
+ * once. Returns whether an outsider has become a member. */
+static bool want_members(struct zab *zab)
 {
     struct wanted wanted = {.count = 0};
 
-    for_each_member (member, &zab->config.committed) {
-        want(&wanted, zab->id, member->id);
+    if (zab->config.committed.count == 0) {
+        want_known(zab, &wanted);
     }
+    want_all(&wanted, zab->id, &zab->config.committed);
     if (zab->config.has_pending) {
-        for_each_member (member, &zab->config.pending) {
-            want(&wanted, zab->id, member->id);
-        }
+        want_all(&wanted, zab->id, &zab->config.pending);
     }
-    zab->leaving = false;
+    bool have_changed = admit_outsiders(zab, &wanted);
+
     for_each_peer (peer, zab) {
         if (peer->leave_ms != 0 && !leaves_now(zab, peer)) {
-            zab->leaving = true;
+            want(&wanted, zab->id, peer->id);
+        }
+    }
+    for_each_peer (peer, zab) {
+        if (peer->is_outsider && peer->up) {
             want(&wanted, zab->id, peer->id);
         }
     }
     peers_want(zab, wanted.ids, wanted.count);
+    return have_changed;
 }
 
 /* Begins to drop a peer. The leader sends it the configuration, which reaches it even if it is not
@@ -70,7 +107,7 @@ static void mark_peers(struct zab *zab)
         if (config_names(zab, peer->id)) {
             peer->leave_ms = 0;
             peer->leave_round = 0;
-        } else if (peer->leave_ms == 0) {
+        } else if (peer->leave_ms == 0 && !peer->is_outsider) {
             begin_leave(zab, peer);
         }
     }
@@ -80,9 +117,11 @@ static void mark_peers(struct zab *zab)
  * is unknown for an observer that was away, and the list is short. */
 static void note_own_removal(struct zab *zab)
 {
-    const struct zab_config *config = &zab->config.committed;
+    /* A disk that never became that of a member may be in the list, too: what it was told says so. */
+    bool is_hint = zab->config.committed.count == 0;
+    const struct zab_config *config = is_hint ? &zab->outside.config : &zab->config.committed;
     const struct zab_removed *entry = zab_config_find_removed(config, zab->id, zab->incarnation);
-    bool is_in = zab_config_find(config, zab->id) != NULL;
+    bool is_in = !is_hint && zab_config_find(config, zab->id) != NULL;
 
     if (!zab->own.is_removed && (entry || (zab->own.was_member && !is_in))) {
         zab->own.is_removed = true;
@@ -140,11 +179,9 @@ static bool note_addresses(struct zab *zab)
 
 static bool some_leave_now(const struct zab *zab)
 {
-    if (zab->leaving) {
-        for_each_peer (peer, zab) {
-            if (leaves_now(zab, peer)) {
-                return true;
-            }
+    for_each_peer (peer, zab) {
+        if (leaves_now(zab, peer) || (peer->is_outsider && !peer->up)) {
+            return true;
         }
     }
     return false;
@@ -152,9 +189,8 @@ static bool some_leave_now(const struct zab *zab)
 
 void members_init(struct zab *zab)
 {
-    if (are_new(zab)) {
-        want_members(zab);
-    }
+    (void)are_new(zab);
+    (void)want_members(zab);
     (void)peers_update(zab);
     (void)note_addresses(zab);
 }
@@ -169,18 +205,25 @@ void members_update(struct zab *zab)
 {
     bool is_new = are_new(zab);
 
-    if (is_new || !zab->own.is_checked) {
+    if (is_new || zab->outside.is_new || !zab->own.is_checked) {
         zab->own.is_checked = true;
         note_own_removal(zab);
     }
     if (is_new) {
         mark_peers(zab);
     }
-    if (is_new || some_leave_now(zab)) {
-        want_members(zab);
-    }
-    bool have_changed = peers_update(zab);
+    bool have_changed = false;
 
+    if (is_new) {
+        blob_unref(zab->outside.bytes);
+        zab->outside = (struct outside){0};
+    }
+    if (is_new || zab->outside.is_new || some_leave_now(zab)) {
+        have_changed |= zab->outside.is_new;
+        zab->outside.is_new = false;
+        have_changed |= want_members(zab);
+    }
+    have_changed |= peers_update(zab);
     have_changed |= is_new && note_addresses(zab);
     if (have_changed) {
         (void)fx_add(zab, ZAB_FX_MEMBERS);
@@ -189,7 +232,7 @@ void members_update(struct zab *zab)
 
 bool members_refuse(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    if (!peer->is_out) {
+    if (!peer->is_out && !peer->is_outsider) {
         return false;
     }
     if (msg->type == ZAB_PONG && zab->state == ZAB_LEADING && peer->leave_round != 0 &&
@@ -198,6 +241,12 @@ bool members_refuse(struct zab *zab, struct peer *peer, const struct zab_msg *ms
     }
     if (msg->type == ZAB_VOTE) {
         config_tell(zab, peer, msg->vote.config_version);
+    }
+    if (peer->is_outsider) {
+        /* If all that this replica knew of have left, only a replica that it does not know can send
+         * it the configuration. */
+        return msg->type != ZAB_CONFIG ||
+               zab_config_find_removed(&zab->config.committed, peer->id, peer->incarnation);
     }
     return msg->type == ZAB_VOTE || msg->type == ZAB_CEPOCH || msg->type == ZAB_CONFIG;
 }

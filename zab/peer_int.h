@@ -108,6 +108,7 @@ struct join_word {
     uint32_t flags;
     uint64_t since_ms;    /* When it was first said on this connection. */
     uint64_t heard_ms;    /* When it was last said. */
+    uint64_t answer_ms;   /* It gets no answer before this. */
     enum zab_fault fault; /* Why autoJoin has not added the replica. */
     uint16_t port;
     uint8_t host_len;
@@ -118,21 +119,33 @@ struct join_word {
     uint8_t zone[ZAB_ZONE_MAX];
 };
 
-/* Whether this replica may found a cluster. */
-struct founding {
-    bool is_reached; /* All addresses of `join` are reached (REACHED). */
+/* How this replica finds a cluster or founds one, and takes others in. */
+struct joining {
+    uint32_t bootstrap; /* Replicas 1 to `bootstrap` found; 0: those of the server list do. */
+    bool is_reached;    /* All addresses of `join` are reached (REACHED). */
+    struct join_word own;
+    bool searches;
+    uint64_t leader_ms; /* When this replica last had a leader, or when it started. */
+    uint64_t met_ms;   /* When this replica last knew of a cluster without being in it; 0: never. */
+    uint64_t ask_ms;   /* When the next JOIN is due. */
+    uint64_t alarm_ms; /* No further FOUNDER_ADDRESS alarm before this. */
+    bool auto_join;
+    uint32_t max_observers;
 };
 
 /* The configuration of a cluster in which this replica is not. */
 struct outside {
     struct zab_config config;
     struct blob *bytes; /* `config`, encoded; NULL: none has come. */
+    uint64_t heard_ms;  /* When its cluster last sent a configuration. */
+    bool is_new;        /* The peers do not follow it yet. */
 };
 
 struct peer {
     uint32_t id;
     bool up;
-    bool is_outsider; /* It is connected, and no configuration here names it. */
+    bool is_outsider;   /* It is connected, and no configuration or list here names it. */
+    bool is_in_cluster; /* Its disk is in a cluster, by its last connection. */
     struct join_word word;
     bool bootstrapping;
     uint8_t level;  /* Highest feature level that its release knows, by its last connection. */

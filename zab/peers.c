@@ -1,7 +1,8 @@
 /*
  * The peers: the other replicas that this one talks to. A peer's struct keeps its address from
- * peer_add to peer_drop. Both are called only by peers_update, at the end of a step: no loop over
- * the peers is under way then, and no caller holds a pointer to one.
+ * peer_add to peer_drop. Both are called only by peers_update, at the end of a step, and by
+ * peer_meet, at its beginning: no loop over the peers is under way then, and no caller holds a
+ * pointer to one.
  */
 #include "zab/zab_int.h"
 
@@ -14,6 +15,8 @@ void peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up
     peer->bootstrapping = up->bootstrapping;
     peer->level = up->level;
     peer->up_ms = zab->now_ms;
+    peer->is_in_cluster = !slice_is_zero(slice_make(up->cluster, ZAB_CLUSTER_LEN));
+    peer->word = (struct join_word){0};
     peer->vote.valid = false;
     peer->is_out = config_excludes(zab, peer);
     if (peer->known_incarnation != up->incarnation) {
@@ -55,7 +58,7 @@ static bool is_wanted(const struct wanted *wanted, uint32_t id)
     return false;
 }
 
-static void peer_add(struct zab *zab, uint32_t id)
+static struct peer *peer_add(struct zab *zab, uint32_t id)
 {
     ASSERT(zab->peer_count < ZAB_MEMBERS_MAX && !peer_find(zab, id));
 
@@ -71,6 +74,7 @@ static void peer_add(struct zab *zab, uint32_t id)
         at--;
     }
     zab->peers[at] = peer;
+    return peer;
 }
 
 static void peer_free(struct zab *zab, struct peer *peer)
@@ -95,6 +99,23 @@ static void peer_drop(struct zab *zab, uint32_t at)
     peer_free(zab, peer);
 }
 
+struct peer *peer_meet(struct zab *zab, uint32_t id)
+{
+    uint32_t outsiders = 0;
+
+    for_each_peer (peer, zab) {
+        outsiders += peer->is_outsider ? 1 : 0;
+    }
+    if (outsiders == ZAB_OUTSIDERS_MAX || zab->peer_count == ZAB_MEMBERS_MAX) {
+        fx_disconnect(zab, id);
+        return NULL;
+    }
+    struct peer *peer = peer_add(zab, id);
+
+    peer->is_outsider = true;
+    return peer;
+}
+
 void peers_want(struct zab *zab, const uint32_t *ids, uint32_t count)
 {
     ASSERT(count <= ZAB_MEMBERS_MAX);
@@ -116,14 +137,19 @@ bool peers_update(struct zab *zab)
     }
     zab->wanted.is_new = false;
     for (uint32_t at = zab->peer_count; at > 0; at--) {
-        if (!is_wanted(&zab->wanted, zab->peers[at - 1]->id)) {
+        const struct peer *peer = zab->peers[at - 1];
+
+        if (!is_wanted(&zab->wanted, peer->id)) {
+            if (peer->is_outsider && peer->up) {
+                fx_disconnect(zab, peer->id); /* A member needs its place. */
+            }
+            have_changed |= !peer->is_outsider;
             peer_drop(zab, at - 1);
-            have_changed = true;
         }
     }
     for (uint32_t i = 0; i < zab->wanted.count; i++) {
         if (!peer_find(zab, zab->wanted.ids[i])) {
-            peer_add(zab, zab->wanted.ids[i]);
+            (void)peer_add(zab, zab->wanted.ids[i]);
             have_changed = true;
         }
     }

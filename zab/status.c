@@ -1,5 +1,5 @@
 /* Status queries: the answers are computed when the host asks. */
-#include "zab/zab_int.h"
+#include "zab/join_int.h"
 
 static enum zab_phase phase_of(const struct zab *zab)
 {
@@ -45,6 +45,16 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
 /* Returns one sentence: why this replica does not vote or serve. */
 static const char *explain(const struct zab *zab, const struct zab_status *status)
 {
+    if (status->outside) {
+        return "this replica is no member of the cluster that it has met: it waits to be added";
+    }
+    if (zab->bootstrapping && zab->config.committed.count == 0 && zab->join.bootstrap != 0) {
+        return "new data directory: this replica waits until all founders are connected and all "
+               "addresses of 'join' are reached, or for a leader of an existing cluster";
+    }
+    if (zab->config.committed.count == 0 && zab->servers.count == 0) {
+        return "this replica looks for a cluster at the addresses of 'join'";
+    }
     if (zab->bootstrapping && zab->config.committed.count == 0) {
         return "new data directory: this replica waits until all voters of the server list "
                "report, or for a leader of an existing cluster";
@@ -82,6 +92,8 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         .serving = zab->was_serving,
         .quarantined = zab->quarantined,
         .bootstrapping = zab->bootstrapping,
+        .outside = !join_may_follow(zab),
+        .searching = zab->join.searches,
         /* Only the committed configuration counts here: an operator must not rely on an admission
          * that is under way. */
         .unknown_disk = self && has_seat(self) &&
@@ -116,8 +128,10 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
 {
     size_t count = 0;
 
-    for (uint32_t i = 0; i < zab->peer_count && count < out_max; i++) {
-        const struct peer *peer = zab->peers[i];
+    for_each_peer (peer, zab) {
+        if (peer->is_outsider || count == out_max) {
+            continue;
+        }
         const struct zab_member *member = zab_config_find(&zab->config.committed, peer->id);
 
         out[count++] = (struct zab_peer_status){

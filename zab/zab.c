@@ -1,4 +1,4 @@
-#include "zab/zab_int.h"
+#include "zab/join_int.h"
 
 void zab_limits_default(struct zab_limits *limits)
 {
@@ -54,18 +54,7 @@ static void init_log(struct zab *zab, const struct zab_init *init)
 
 static void init_peers(struct zab *zab, const struct zab_init *init)
 {
-    uint32_t ids[ZAB_MEMBERS_MAX];
-    uint32_t count = 0;
-
-    ASSERT(init->seed_count <= ZAB_MEMBERS_MAX);
-    for (uint32_t i = 0; i < init->seed_count; i++) {
-        zab->servers.items[i] = init->seeds[i];
-        if (init->seeds[i].id != init->id) {
-            ids[count++] = init->seeds[i].id;
-        }
-    }
-    zab->servers.count = init->seed_count;
-    peers_want(zab, ids, count);
+    join_init(zab, init);
     members_init(zab);
 }
 
@@ -105,6 +94,7 @@ void zab_free(struct zab *zab)
     peers_free(zab);
     members_free(zab);
     facts_free(zab);
+    join_free(zab);
     inbox_clear(&zab->follow.inbox);
     mem_free(zab->follow.inbox.items);
     trail_release(&zab->follow.staged);
@@ -127,6 +117,10 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
         return;
     }
     peer->heard_ms = zab->now_ms;
+    if (msg->type == ZAB_JOIN) {
+        join_on_join(zab, peer, &msg->join);
+        return;
+    }
     if (members_refuse(zab, peer, msg)) {
         return;
     }
@@ -282,6 +276,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
     case ZAB_EV_TICK:
         break;
     case ZAB_EV_PEER_UP:
+        peer = peer ? peer : peer_meet(zab, event->peer);
         if (peer) {
             peer_down(zab, peer);
             peer_up(zab, peer, &event->peer_up);
@@ -325,7 +320,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
         on_purged(zab, event->purged_base);
         break;
     case ZAB_EV_REACHED:
-        zab->founding.is_reached = event->is_all_reached;
+        zab->join.is_reached = event->is_all_reached;
         break;
     }
 }
@@ -384,6 +379,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     on_event(zab, event);
     run_timers(zab);
     deliver(zab);
+    join_step(zab);
     members_update(zab);
     note_serving(zab);
     ASSERT(zab->delivery.last <= zab->committed);

@@ -60,6 +60,7 @@ void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes);
 struct zab_seed {
     uint32_t id;
     bool voter;
+    struct zab_texts texts; /* Its address and, of this replica, the other texts; may be empty. */
 };
 
 enum {
@@ -220,8 +221,8 @@ enum zab_effect_type {
     ZAB_FX_REFUSED,      /* Learner: the leader refused a request. */
     ZAB_FX_PING_PAYLOAD, /* What a peer's host attached to its heartbeat. */
     ZAB_FX_MEMBERS, /* The peers have changed, or their addresses may have: connect to those that
-                       zab_peers names, at their addresses in zab_config_bytes and
-                       zab_pending_bytes. Outsiders are not among them: their connections last
+                       zab_peers names, at their addresses in zab_config_bytes, zab_pending_bytes
+                       and zab_outside_bytes. Outsiders are not among them: their connections last
                        until they or DISCONNECT end them. */
     ZAB_FX_SEARCH,  /* This replica has found no leader for some time, or has found one (`search`).
                        While it searches, dial each replica whose address is known, whatever its id:
@@ -296,7 +297,8 @@ struct zab_snap_fetch {
 enum zab_notice_type {
     ZAB_NOTICE_QUARANTINED,         /* reason */
     ZAB_NOTICE_FOUNDER_LIST,        /* peer: it has founded a cluster of other members. */
-    ZAB_NOTICE_LEADER_LIST,         /* peer: it leads a cluster of other members. */
+    ZAB_NOTICE_LEADER_LIST,         /* peer: it leads a cluster without this replica. */
+    ZAB_NOTICE_FOUNDER_ADDRESS,     /* peer: other replicas cannot know where to reach it. */
     ZAB_NOTICE_ADMISSION,           /* peer */
     ZAB_NOTICE_RAISE,               /* feature_level: it is proposed. */
     ZAB_NOTICE_PROMOTION,           /* peer: it was added to become a voter; this is proposed. */
@@ -515,7 +517,7 @@ struct zab_status {
     bool quarantined;
     bool bootstrapping;
     bool unknown_disk; /* This incarnation is not (yet) in the configuration. */
-    bool outside;      /* It knows the members of a cluster, and is none of them. */
+    bool outside;      /* It knows the members of a cluster (zab_outside), and is none of them. */
     bool searching;    /* As the last ZAB_FX_SEARCH says. */
     uint32_t epoch;    /* Current epoch: that of the last EPOCH record of the log. */
     uint32_t promised;
@@ -554,6 +556,12 @@ struct slice zab_config_bytes(const struct zab *zab);
  * and empty if there is none. */
 const struct zab_config *zab_pending(const struct zab *zab);
 struct slice zab_pending_bytes(const struct zab *zab);
+
+/* Returns the configuration that a cluster has told this replica, which has none itself: it says
+ * where to connect and whether this replica was added, and counts for no quorum. NULL if there is
+ * none. */
+const struct zab_config *zab_outside(const struct zab *zab);
+struct slice zab_outside_bytes(const struct zab *zab); /* The same, encoded. */
 
 /* A replica that is no member and has sent JOIN. */
 struct zab_waiting {

@@ -216,8 +216,9 @@ struct promise {
 
 /* The servers of the configuration file, this replica included. */
 struct server_list {
-    struct zab_seed items[ZAB_MEMBERS_MAX];
+    struct zab_seed items[ZAB_MEMBERS_MAX]; /* Without texts. */
     uint32_t count;
+    struct blob *texts; /* Their texts, as a configuration has them; NULL: none. */
 };
 
 /* Which other replicas are to be peers once the step under way has ended. */
@@ -296,10 +297,9 @@ struct zab {
     struct peer *peers[ZAB_MEMBERS_MAX]; /* Ascending by id; an address stays until peer_drop. */
     uint32_t peer_count;
     struct wanted wanted;
-    bool leaving; /* A peer is no member any more. */
     struct own_place own;
     struct outside outside;
-    struct founding founding;
+    struct joining join;
     struct server_list servers;
     struct checkpoints digests;
 
@@ -419,6 +419,8 @@ void peers_want(struct zab *zab, const uint32_t *ids,
                 uint32_t count);    /* Ascending, without self. */
 bool peers_update(struct zab *zab); /* Whether the peers have changed. */
 void peers_free(struct zab *zab);
+/* Adds an outsider; NULL, and its connection ends, if there is no room. */
+struct peer *peer_meet(struct zab *zab, uint32_t id);
 void peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up);
 void peer_down(struct zab *zab, struct peer *peer);
 

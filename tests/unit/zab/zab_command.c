@@ -17,6 +17,8 @@ static void do_replica(struct play *play, const struct words *words)
     play->config = play->drive.init.config;
     play->is_hidden[ZAB_PING] = true;
     play->is_hidden[ZAB_VOTE] = true;
+    play->is_hidden[ZAB_JOIN] = true;
+    play->shows_search = false;
     play->shown = (struct zab_status){0};
 }
 

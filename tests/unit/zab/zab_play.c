@@ -253,7 +253,8 @@ static const struct command *find(const struct command *commands, const char *na
 
 bool play_line(struct play *play, struct words *words)
 {
-    const struct command *const lists[] = {play_commands, play_changes, play_messages, shown};
+    const struct command *const lists[] = {play_commands, play_changes, play_joins, play_messages,
+                                           shown};
 
     play->error[0] = '\0';
     buf_clear(&play->said);
@@ -305,7 +306,7 @@ static void report_effect(struct play *play, const struct zab_effect *effect, st
 {
     struct buf text;
 
-    if (effect->type == ZAB_FX_ROLE ||
+    if (effect->type == ZAB_FX_ROLE || (effect->type == ZAB_FX_SEARCH && !play->shows_search) ||
         (effect->type == ZAB_FX_SEND && play->is_hidden[effect->send.msg.type])) {
         return;
     }

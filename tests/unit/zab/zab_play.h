@@ -15,6 +15,9 @@ struct play {
     struct zab_status shown;      /* As of the last report. */
     uint32_t dialogue;            /* Of its last CEPOCH. */
     bool is_hidden[ZAB_JOIN + 1]; /* Messages that are not reported. */
+    bool shows_search;            /* ZAB_FX_SEARCH is reported. */
+    char host[64];                /* Of this replica, as it says to others. */
+    char zone[16];
     char error[128];              /* Why the last line failed. */
     struct buf said;              /* The output of "show". */
 };

@@ -12,6 +12,7 @@ struct command {
 
 extern const struct command play_commands[]; /* zab_command.c */
 extern const struct command play_changes[];  /* zab_change.c */
+extern const struct command play_joins[];    /* zab_join.c */
 extern const struct command play_messages[]; /* zab_message.c: messages and logs. */
 
 __attribute__((format(printf, 2, 3))) void fail(struct play *play, const char *format, ...);
