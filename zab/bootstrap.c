@@ -180,7 +180,8 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
         fx_disconnect(zab, peer->id);
         return;
     }
-    if (!zab->bootstrapping || !zab_config_is_voter(&config, zab->id, zab->incarnation)) {
+    if (!zab->bootstrapping || !zab_config_is_voter(&config, zab->id, zab->incarnation) ||
+        join_is_other(zab, &config)) {
         join_take_hint(zab, &config, msg->bytes);
         return;
     }

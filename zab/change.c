@@ -1,12 +1,14 @@
 /*
- * Changes of the configuration that the leader proposes: an admission and a higher level by itself,
- * others for a client. At most one is under way: the next one is proposed only when it is
- * committed.
+ * Changes of the configuration that the leader proposes: an admission, a higher level and with
+ * autoJoin a new observer by itself, others for a client. At most one is under way: the next one is
+ * proposed only when it is committed.
  */
 #include "zab/change_int.h"
+#include "zab/join_int.h"
 
 enum {
-    ENCODED_MAX = 64 << 10 /* Enough for any draft: one that is too long is counted. */
+    ENCODED_MAX = 64 << 10, /* Enough for any draft: one that is too long is counted. */
+    AUTO_JOIN_MS = 1000,    /* Minimum time between two replicas that the leader adds by itself. */
 };
 
 /* Encodes the draft as the next record of the log. ERR_TOO_LARGE: it is too long. */
@@ -189,20 +191,6 @@ static bool is_ready(const struct zab *zab)
            quorum_has(zab, true, is_present);
 }
 
-void change_tick(struct zab *zab)
-{
-    ASSERT(zab->state == ZAB_LEADING);
-    bootstrap_tell(zab);
-    if (zab->config.has_pending || zab->now_ms < zab->change_ms || zab_next_zxid(zab) == 0) {
-        return;
-    }
-    zab->change_ms = zab->now_ms + zab->limits.tick_ms / 2;
-    if (is_ready(zab) && !write_record(zab) && !admit(zab) && !promote_joining(zab) &&
-        !raise_level(zab)) {
-        write_facts(zab);
-    }
-}
-
 /* ---- Changes that a client asks for. ---- */
 
 static enum zab_fault judge_members(const struct zab *zab, uint16_t level, bool force,
@@ -327,4 +315,76 @@ enum zab_fault zab_change(struct zab *zab, const struct zab_change *change, stru
     }
     buf_release(&bytes);
     return fault;
+}
+
+/* ---- Replicas that wait to be added. ---- */
+
+static uint32_t count_observers(const struct zab_config *config)
+{
+    uint32_t count = 0;
+
+    for_each_member (member, config) {
+        count += has_seat(member) ? 0 : 1;
+    }
+    return count;
+}
+
+/* Proposes to add a replica that waits, as its operator would with the same words. */
+static enum zab_fault add_waiting(struct zab *zab, const struct peer *peer)
+{
+    struct zab_change_item item = {
+        .what = ZAB_CHANGE_ADD, .id = peer->id, .texts = join_texts(&peer->word)};
+    struct zab_change change = {
+        .items = &item, .item_count = 1, .min_tolerance = ZAB_TOLERANCE_DEFAULT};
+    struct zab_change_report report = {0};
+    struct buf bytes;
+
+    if (count_observers(&zab->config.committed) >= zab->join.max_observers) {
+        return ZAB_FAULT_MAX_OBSERVERS;
+    }
+    buf_init(&bytes, ENCODED_MAX);
+    enum zab_fault fault = make(zab, &change, slice_make(NULL, 0), &report, &bytes);
+
+    if (fault == ZAB_FAULT_NONE) {
+        append(zab, buf_slice(&bytes));
+    }
+    buf_release(&bytes);
+    return fault;
+}
+
+/* Adds one of the replicas that wait, at most one in AUTO_JOIN_MS. */
+static bool auto_join(struct zab *zab)
+{
+    if (!zab->join.auto_join || zab->now_ms < zab->join.add_ms) {
+        return false;
+    }
+    for_each_peer (peer, zab) {
+        if (!join_waits(zab, peer)) {
+            continue;
+        }
+        peer->word.fault = add_waiting(zab, peer);
+        if (peer->word.fault == ZAB_FAULT_NONE) {
+            PROBE("zab.auto_joined");
+            zab->join.add_ms = zab->now_ms + AUTO_JOIN_MS;
+            fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_AUTO_JOIN, .peer = peer->id});
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Time. ---- */
+
+void change_tick(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    bootstrap_tell(zab);
+    if (zab->config.has_pending || zab->now_ms < zab->change_ms || zab_next_zxid(zab) == 0) {
+        return;
+    }
+    zab->change_ms = zab->now_ms + zab->limits.tick_ms / 2;
+    if (is_ready(zab) && !write_record(zab) && !admit(zab) && !promote_joining(zab) &&
+        !raise_level(zab) && !auto_join(zab)) {
+        write_facts(zab);
+    }
 }

@@ -83,6 +83,7 @@ enum zab_fault {
     ZAB_FAULT_NO_TOLERANCE,   /* No failure would be tolerated any more; `force` permits it. */
     ZAB_FAULT_LEADER_LEAVES,  /* The leader would lose its vote: see zab_hand_over. */
     ZAB_FAULT_NO_SUCCESSOR,   /* The same, and no voter that stays can lead. */
+    ZAB_FAULT_MAX_OBSERVERS,  /* `auto_join`: there are `max_observers` already. */
 };
 
 struct zab_change_report {

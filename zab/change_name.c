@@ -35,6 +35,7 @@ const char *zab_fault_name(enum zab_fault fault)
         [ZAB_FAULT_NO_TOLERANCE] = "NoTolerance",
         [ZAB_FAULT_LEADER_LEAVES] = "LeaderLeaves",
         [ZAB_FAULT_NO_SUCCESSOR] = "NoSuccessor",
+        [ZAB_FAULT_MAX_OBSERVERS] = "MaxObservers",
     };
 
     ASSERT(fault > ZAB_FAULT_NONE && fault < sizeof names / sizeof names[0] && names[fault]);

@@ -25,6 +25,10 @@ static const char no_successor[] =
     "member # leads, and no voter that stays can take over: promote one first, or wait until one "
     "is in step";
 
+static const char max_observers[] =
+    "replica # is not added by itself: there are as many observers as 'maxObservers' permits; add "
+    "it by hand, or raise that number";
+
 /* Texts about one member, whose id stands for '#'. */
 static const char *const member_texts[] = {
     [ZAB_FAULT_ID_RANGE] = "# is no id of a member: ids are 1 to 65535",
@@ -40,6 +44,7 @@ static const char *const member_texts[] = {
     [ZAB_FAULT_LEADER_LEAVES] =
         "member # leads: it must hand leadership over before it loses its vote",
     [ZAB_FAULT_NO_SUCCESSOR] = no_successor,
+    [ZAB_FAULT_MAX_OBSERVERS] = max_observers,
 };
 
 static void put_about(const char *form, uint32_t member, char text[ZAB_TEXT_MAX])
@@ -183,6 +188,7 @@ void zab_fault_text(enum zab_fault fault, const struct zab_change_report *report
     case ZAB_FAULT_NOT_VOTER:
     case ZAB_FAULT_LEADER_LEAVES:
     case ZAB_FAULT_NO_SUCCESSOR:
+    case ZAB_FAULT_MAX_OBSERVERS:
         put_about(member_texts[fault], report->member, text);
         break;
     }

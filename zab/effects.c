@@ -141,6 +141,8 @@ static const char *const texts[] = {
     [ZAB_NOTICE_LEADER_LIST] =
         "the cluster of leader {peer} does not have this replica as a member: add it (zabra "
         "members add), or correct its server list",
+    [ZAB_NOTICE_AUTO_JOIN] =
+        "replica {peer} waits to be added: 'autoJoin' proposes it as an observer",
     [ZAB_NOTICE_FOUNDER_ADDRESS] =
         "no cluster is founded, because replica {peer} does not say where the others reach it, or "
         "says what another one says, or its release is too old: set its 'advertisePeer'",

@@ -165,8 +165,7 @@ static void join(struct zab *zab, struct slice bytes)
         enter_looking(zab, "the leader has sent a malformed configuration");
         return;
     }
-    if (zab->outside.bytes &&
-        memcmp(zab->outside.config.cluster, config.cluster, ZAB_CLUSTER_LEN) != 0) {
+    if (join_is_other(zab, &config)) {
         enter_looking(zab, "the leader is of another cluster than the one that this replica met");
         return;
     }

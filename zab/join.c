@@ -154,6 +154,13 @@ void join_take_hint(struct zab *zab, const struct zab_config *config, struct sli
     fx_role(zab);
 }
 
+bool join_is_other(const struct zab *zab, const struct zab_config *config)
+{
+    const struct outside *outside = &zab->outside;
+
+    return outside->bytes && memcmp(outside->config.cluster, config->cluster, ZAB_CLUSTER_LEN) != 0;
+}
+
 static bool is_named_outside(const struct zab *zab)
 {
     return zab->outside.bytes && zab_config_find(&zab->outside.config, zab->id);
@@ -166,6 +173,13 @@ bool join_may_follow(const struct zab *zab)
 
 /* ---- Founders. ---- */
 
+void join_on_up(struct zab *zab, const struct zab_ev_peer_up *up)
+{
+    if (!slice_is_zero(slice_make(up->cluster, ZAB_CLUSTER_LEN))) {
+        zab->join.met_ms = max_u64(zab->now_ms, 1);
+    }
+}
+
 static bool meets_a_cluster(const struct zab *zab)
 {
     for_each_peer (peer, zab) {
@@ -176,12 +190,23 @@ static bool meets_a_cluster(const struct zab *zab)
     return false;
 }
 
+/* A server list names the founders: a cluster that is gone does not matter. By number they found
+ * only if there is no cluster at any address of `join`. One that was met is there still, perhaps
+ * out of reach, so this process founds none any more: REACHED may be older than the end of the
+ * connection.
+ */
 bool join_may_found(const struct zab *zab)
 {
-    return zab->bootstrapping && zab->config.committed.count == 0 && list_votes(zab, zab->id) &&
-           !meets_a_cluster(zab) &&
-           !is_recent(zab, zab->join.met_ms, FORGET_TICKS) &&
-           (zab->join.bootstrap == 0 || zab->join.is_reached);
+    const struct joining *join = &zab->join;
+    bool is_new = zab->bootstrapping && zab->config.committed.count == 0;
+
+    if (!is_new || !list_votes(zab, zab->id)) {
+        return false;
+    }
+    if (join->bootstrap == 0) {
+        return !meets_a_cluster(zab) && !is_recent(zab, join->met_ms, FORGET_TICKS);
+    }
+    return (join->met_ms == 0 || MUTANT(81)) && (join->is_reached || MUTANT(82));
 }
 
 /* With a server list, the list of the others is not asked for: founders of the release before send
@@ -205,17 +230,18 @@ static bool has_leader(const struct zab *zab)
 }
 
 /* A replica without a leader may know only addresses or members that are no more, and be unknown to
- * those that are: then it must dial, whatever its id is. A replica that knows nobody does so at
- * once. */
+ * those that are: then it must dial, whatever its id is. A replica that knows no address but those
+ * of `join` does so at once. */
 static void search(struct zab *zab)
 {
-    bool knows_nobody = zab->config.committed.count == 0 && zab->servers.count == 0;
+    bool knows_no_address =
+        zab->config.committed.count == 0 && (zab->servers.count == 0 || zab->join.bootstrap != 0);
 
     if (has_leader(zab)) {
         zab->join.leader_ms = zab->now_ms;
     }
-    bool is_on = !has_leader(zab) &&
-                 (knows_nobody || zab->now_ms - zab->join.leader_ms >= ticks_ms(zab, SEARCH_TICKS));
+    bool is_on = !has_leader(zab) && (knows_no_address || zab->now_ms - zab->join.leader_ms >=
+                                                              ticks_ms(zab, SEARCH_TICKS));
 
     if (is_on != zab->join.searches) {
         zab->join.searches = is_on;
@@ -268,6 +294,12 @@ struct slice zab_outside_bytes(const struct zab *zab)
     return blob_slice(zab->outside.bytes);
 }
 
+bool join_waits(const struct zab *zab, const struct peer *peer)
+{
+    return zab->config.committed.count > 0 && peer->is_outsider && peer->word.is_said &&
+           is_recent(zab, peer->word.heard_ms, FORGET_TICKS);
+}
+
 size_t zab_waiting(const struct zab *zab, struct zab_waiting *out, size_t out_max)
 {
     size_t count = 0;
@@ -275,8 +307,7 @@ size_t zab_waiting(const struct zab *zab, struct zab_waiting *out, size_t out_ma
     for_each_peer (peer, zab) {
         const struct join_word *word = &peer->word;
 
-        if (zab->config.committed.count > 0 && peer->is_outsider && word->is_said &&
-            is_recent(zab, word->heard_ms, FORGET_TICKS) && count < out_max) {
+        if (join_waits(zab, peer) && count < out_max) {
             out[count++] = (struct zab_waiting){.id = peer->id,
                                                 .incarnation = peer->incarnation,
                                                 .level = peer->level,

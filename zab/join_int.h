@@ -15,9 +15,19 @@ void join_on_join(struct zab *zab, struct peer *peer, const struct zab_msg_join 
 /* Takes a configuration of a cluster as a hint: this replica has none. */
 void join_take_hint(struct zab *zab, const struct zab_config *config, struct slice bytes);
 
+/* Whether this replica has met another cluster than that of the configuration. */
+bool join_is_other(const struct zab *zab, const struct zab_config *config);
+
 /* Whether a replica without a configuration may follow a leader: unless it knows that it was not
  * added. */
 bool join_may_follow(const struct zab *zab);
+
+/* A connection is there: notes whether its disk is in a cluster. Called for each one, also if there
+ * is no room for the peer. */
+void join_on_up(struct zab *zab, const struct zab_ev_peer_up *up);
+
+/* Whether the peer waits to be added to this replica's cluster. */
+bool join_waits(const struct zab *zab, const struct peer *peer);
 
 /* Whether the peer wants to found a cluster together with this replica, by its last JOIN. */
 bool join_says_founds(const struct zab *zab, const struct peer *peer);

@@ -117,7 +117,7 @@ static void mark_peers(struct zab *zab)
  * is unknown for an observer that was away, and the list is short. */
 static void note_own_removal(struct zab *zab)
 {
-    /* A disk that never became that of a member may be in the list, too: what it was told says so. */
+    /* A disk that never became a member's may be in the list, too: then the hint shows it. */
     bool is_hint = zab->config.committed.count == 0;
     const struct zab_config *config = is_hint ? &zab->outside.config : &zab->config.committed;
     const struct zab_removed *entry = zab_config_find_removed(config, zab->id, zab->incarnation);

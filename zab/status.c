@@ -42,22 +42,37 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
     ASSERT(status->low_voters <= zab->peer_count + 1);
 }
 
-/* Returns one sentence: why this replica does not vote or serve. */
-static const char *explain(const struct zab *zab, const struct zab_status *status)
+/* The same as `explain` for a replica without a configuration. NULL: that is not the reason. */
+static const char *explain_new(const struct zab *zab, const struct zab_status *status)
 {
     if (status->outside) {
         return "this replica is no member of the cluster that it has met: it waits to be added";
     }
-    if (zab->bootstrapping && zab->config.committed.count == 0 && zab->join.bootstrap != 0) {
+    if (zab->bootstrapping && zab->join.bootstrap != 0 && zab->join.met_ms != 0) {
+        return "new data directory: this replica has met a cluster, so it founds none: it waits "
+               "for that cluster's leader";
+    }
+    if (zab->bootstrapping && zab->join.bootstrap != 0) {
         return "new data directory: this replica waits until all founders are connected and all "
                "addresses of 'join' are reached, or for a leader of an existing cluster";
     }
-    if (zab->config.committed.count == 0 && zab->servers.count == 0) {
+    if (zab->servers.count == 0) {
         return "this replica looks for a cluster at the addresses of 'join'";
     }
-    if (zab->bootstrapping && zab->config.committed.count == 0) {
+    if (zab->bootstrapping) {
         return "new data directory: this replica waits until all voters of the server list "
                "report, or for a leader of an existing cluster";
+    }
+    return NULL;
+}
+
+/* Returns one sentence: why this replica does not vote or serve. */
+static const char *explain(const struct zab *zab, const struct zab_status *status)
+{
+    const char *text = zab->config.committed.count == 0 ? explain_new(zab, status) : NULL;
+
+    if (text) {
+        return text;
     }
     if (zab->quarantined) {
         return "quarantine: the leader refills the log of this replica, which does not vote until "

@@ -276,6 +276,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
     case ZAB_EV_TICK:
         break;
     case ZAB_EV_PEER_UP:
+        join_on_up(zab, &event->peer_up);
         peer = peer ? peer : peer_meet(zab, event->peer);
         if (peer) {
             peer_down(zab, peer);

@@ -9,6 +9,20 @@
  * memory that they point to are valid until the next call into the core. References to records in
  * effects belong to the host, which drops them.
  *
+ * A replica without a list of the members (`join`): zab_new gets no seeds, and `bootstrapping` only
+ * if `bootstrap` names it. The host then does this:
+ *
+ *   FX_SEARCH on    dial all addresses of `join` (tcp_set_join), besides the peers and the server
+ *                   list; off: dial the peers alone. A new process does not search.
+ *   PEER_UP         for each replica that has proven itself, a member or not
+ *   FX_MEMBERS      connect to those that zab_peers names, at the addresses in zab_config_bytes,
+ *                   zab_pending_bytes and, without a configuration, zab_outside_bytes
+ *   REACHED         with `bootstrap`, whenever it changes; after the PEER_UPs that it rests on
+ *   FX_REMOVED      may also come to a disk that is in no cluster: a cluster has removed it
+ *
+ * The others list it in zab_waiting until they add it. `outside` of zab_status says that it has met
+ * a cluster and waits.
+ *
  * Sources: Junqueira, Reed, Serafini, "Zab", DSN 2011 (phases 0 to 3); zab/PROTOCOL.md for the
  * differences.
  */
@@ -19,6 +33,7 @@
 #include "zab/change.h"
 #include "zab/config.h"
 #include "zab/msg.h"
+#include "zab/notice.h"
 
 struct zab;
 
@@ -92,14 +107,15 @@ struct zab_init {
     uint32_t range_count;
     const struct zab_seed *seeds; /* All members in the server list, this replica included. */
     uint32_t seed_count;
-    /* Replicas 1 to `bootstrap` found a new cluster, in which they vote; there is no server list.
-     * They do so once all of them are connected, are new, and have told each other in JOIN that
-     * they have met no cluster and that REACHED is true. 0: the server list names the founders. */
+    /* Replicas 1 to `bootstrap` found a new cluster, in which they vote; there is no server list
+     * then, and replicas with a higher id only join. They found once all of them are connected, are
+     * new, and have told each other in JOIN that this process has met no cluster and that REACHED
+     * is true. 0: the server list names the founders. At most ZAB_MEMBERS_MAX. */
     uint32_t bootstrap;
     /* Where this replica is reached: JOIN says so to those that may add it. Without a host JOIN
-     * says its id only, and the operator says the address. */
+     * says its id only, and the operator says the address. A founder by number needs one. */
     struct zab_texts texts;
-    bool auto_join;         /* As leader, add replicas that send JOIN, as observers. */
+    bool auto_join; /* As leader, add replicas that send JOIN, as observers, one a second. */
     uint32_t max_observers; /* But not beyond this number of observers. */
     uint64_t rng_seed;
     uint64_t now_ms;
@@ -292,56 +308,6 @@ struct zab_snap_fetch {
     bool is_first;
     uint64_t id;
 };
-
-/* What HALT and ALARM report, with the members of zab_notice that each type sets. */
-enum zab_notice_type {
-    ZAB_NOTICE_QUARANTINED,         /* reason */
-    ZAB_NOTICE_FOUNDER_LIST,        /* peer: it has founded a cluster of other members. */
-    ZAB_NOTICE_LEADER_LIST,         /* peer: it leads a cluster without this replica. */
-    ZAB_NOTICE_FOUNDER_ADDRESS,     /* peer: other replicas cannot know where to reach it. */
-    ZAB_NOTICE_ADMISSION,           /* peer */
-    ZAB_NOTICE_RAISE,               /* feature_level: it is proposed. */
-    ZAB_NOTICE_PROMOTION,           /* peer: it was added to become a voter; this is proposed. */
-    ZAB_NOTICE_DIVERGED,            /* peer, zxid */
-    ZAB_NOTICE_DIVERGED_UNKNOWN,    /* peer, zxid: no majority of equal states is known yet. */
-    ZAB_NOTICE_BAD_SNAPSHOT,        /* zxid: state and digest differ there. */
-    ZAB_NOTICE_EPOCH_PROPOSED,      /* peer, epoch, highest: an implausible jump. */
-    ZAB_NOTICE_EPOCH_CLAIMED,       /* peer, epoch, highest: an implausible jump. */
-    ZAB_NOTICE_PROMISE_AHEAD,       /* peer, epoch, highest: of a disk that was never in step. */
-    ZAB_NOTICE_REFILL_STALLED,      /* peer, seconds */
-    ZAB_NOTICE_REFILL_LOST_LOG,     /* peer */
-    ZAB_NOTICE_NO_SNAPSHOT,         /* peer: it needs a snapshot. */
-    ZAB_NOTICE_NO_MAJORITY,         /* zxid: no majority of equal states there. */
-    ZAB_NOTICE_COMMITTED_LOST,      /* peer, zxid, committed */
-    ZAB_NOTICE_HISTORIES_DIFFER,    /* peer, zxid */
-    ZAB_NOTICE_MALFORMED_CONFIG,    /* zxid */
-    ZAB_NOTICE_NEWER,               /* feature_level, known_level */
-    ZAB_NOTICE_NEWER_RECORD,        /* zxid */
-    ZAB_NOTICE_UNREADABLE_LOG,      /* zxid */
-    ZAB_NOTICE_UNREADABLE_SNAPSHOT, /* zxid */
-};
-
-struct zab_notice {
-    enum zab_notice_type type;
-    uint32_t peer;
-    zxid_t zxid;
-    zxid_t committed;
-    uint32_t epoch;
-    uint32_t highest; /* Highest epoch known before. */
-    uint64_t seconds;
-    uint32_t feature_level; /* Of the configuration. */
-    uint32_t known_level;   /* The highest that this release knows. */
-    const char *reason;     /* Constant. */
-};
-
-/* Whether the process stops because a later release has written what this one does not know. */
-bool zab_notice_is_newer(enum zab_notice_type type);
-
-/* Calls `take` for each piece of the text for the operator, in order: what has happened and what to
- * do, at most ZAB_TEXT_MAX - 1 bytes. `name` says what a piece is, as "peer" or "zxid"; empty:
- * words. The pieces are valid during the call. */
-void zab_notice_pieces(const struct zab_notice *notice,
-                       void (*take)(void *ctx, struct slice name, struct slice piece), void *ctx);
 
 /* Slices and pointers are valid until the next call into the core: the host copies what it keeps.
  */

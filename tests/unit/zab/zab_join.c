@@ -41,7 +41,7 @@ static void do_searches(struct play *play, const struct words *words)
     play->shows_search = true;
 }
 
-/* "waiting": who waits to be added. */
+/* "waiting": the replicas that wait to be added. */
 static void do_waiting(struct play *play, const struct words *words)
 {
     struct zab_waiting waiting[ZAB_OUTSIDERS_MAX];
@@ -62,17 +62,17 @@ static void do_waiting(struct play *play, const struct words *words)
                          item->fault == ZAB_FAULT_NONE ? "" : zab_fault_name(item->fault));
     }
     if (count == 0) {
-        (void)buf_append_str(&play->said, "nobody waits\n");
+        (void)buf_append_str(&play->said, "no replica waits\n");
     }
 }
 
-/* "outsiders 9": so many replicas that no list names connect, and ask. */
+/* "outsiders 9 bootstrapping": so many replicas that no list names connect, and ask. */
 static void do_outsiders(struct play *play, const struct words *words)
 {
     struct zab_msg msg = {.type = ZAB_JOIN};
 
     for (uint32_t id = 100; id < 100 + number_at(play, words, 1); id++) {
-        drive_up(&play->drive, id);
+        drive_up_as(&play->drive, id, DRIVE_INCARNATION + id, line_has(words, "bootstrapping"));
         drive_recv(&play->drive, id, &msg);
     }
 }

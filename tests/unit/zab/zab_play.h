@@ -18,8 +18,8 @@ struct play {
     bool shows_search;            /* ZAB_FX_SEARCH is reported. */
     char host[64];                /* Of this replica, as it says to others. */
     char zone[16];
-    char error[128];              /* Why the last line failed. */
-    struct buf said;              /* The output of "show". */
+    char error[128]; /* Why the last line failed. */
+    struct buf said; /* The output of "show". */
 };
 
 void play_init(struct play *play);
