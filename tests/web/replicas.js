@@ -119,6 +119,27 @@ export class Replicas {
     return replica;
   }
 
+  /** Starts another replica, which waits to be added as a member. Returns its index. */
+  async join() {
+    const at = this.ports.length;
+    for (let starts = 1; ; starts += 1) {
+      this.peers[at] = await portFree();
+      this.ports[at] = await portFree();
+      this.processes[at] = this.serve(at);
+      try {
+        await until(`replica ${at + 1} runs`, () => {
+          this.look(at);
+          return isThere(`${this.url(at)}/livez`);
+        });
+        return at;
+      } catch (error) {
+        if (starts === STARTS || !/ is in use on /.test(error.message)) {
+          throw error;
+        }
+      }
+    }
+  }
+
   /** Throws the replica's output if it has ended. */
   look(at) {
     const { exitCode, said } = this.processes[at];
@@ -131,11 +152,8 @@ export class Replicas {
     return `http://127.0.0.1:${this.ports[at]}`;
   }
 
-  async isReady(port) {
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, {
-      signal: AbortSignal.timeout(ANSWER_MS), // Another program may have taken the port.
-    }).catch(() => undefined);
-    return answer?.ok === true;
+  isReady(port) {
+    return isThere(`http://127.0.0.1:${port}/readyz`);
   }
 
   /** Connects a client other than the page. */
@@ -183,6 +201,13 @@ export class Replicas {
     await Promise.all(this.processes.map((process) => end(process)));
     rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+async function isThere(url) {
+  const answer = await fetch(url, {
+    signal: AbortSignal.timeout(ANSWER_MS), // Another program may have taken the port.
+  }).catch(() => undefined);
+  return answer?.ok === true;
 }
 
 async function end(process) {

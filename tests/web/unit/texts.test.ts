@@ -31,3 +31,9 @@ test('a text has the current language', () => {
   assert.equal(say('many', { n: 1, what: 'x' }), 'x：1');
   assert.equal(say('many'), '{what}：{n}');
 });
+
+test('ids of replicas are no amounts', () => {
+  const say = defineTexts({ all: '{id} of {n}' }, { all: '{n}：{id}' });
+  language.value = 'en';
+  assert.equal(say('all', { id: 65_535, n: 65_535 }), '65535 of 65,535');
+});

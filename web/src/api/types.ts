@@ -7,6 +7,10 @@ import type { components as Rest } from './openapi.gen';
 export type Status = Rest['schemas']['Status'];
 export type Ensemble = Rest['schemas']['Ensemble'];
 export type Member = Rest['schemas']['Member'];
+export type MemberShort = Rest['schemas']['MemberShort'];
+export type WaitingReplica = Rest['schemas']['WaitingReplica'];
+export type MembersChanged = Rest['schemas']['MembersChanged'];
+export type ChangeReason = Rest['schemas']['ChangeReason'];
 export type Identity = Rest['schemas']['Identity'];
 export type Whoami = Rest['schemas']['Whoami'];
 export type MetricsHistory = Rest['schemas']['MetricsHistory'];
@@ -17,8 +21,12 @@ export type Limits = Rest['schemas']['Limits'];
 export type Import = Rest['schemas']['Import'];
 export type ExportHead = Rest['schemas']['ExportHead'];
 export type ExportEnd = Rest['schemas']['ExportEnd'];
-/** `import`: how far it came. */
-export type Problem = Rest['schemas']['ProblemBase'] & { import?: Import };
+/** `import`: how far it came. `reason` and `config_version`: of a change of the members. */
+export type Problem = Rest['schemas']['ProblemBase'] & {
+  import?: Import;
+  reason?: ChangeReason;
+  config_version?: string;
+};
 export type AclEntry = Rest['schemas']['AclEntry'];
 export type Perm = Rest['schemas']['Perm'];
 export type Stat = Messages['schemas']['MessageStat'];

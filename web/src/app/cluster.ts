@@ -72,6 +72,11 @@ async function look(): Promise<void> {
   }
 }
 
+/** What has just been changed is to be seen soon. */
+export function lookSoon(): void {
+  void look();
+}
+
 function take(one: Status, all: Ensemble): void {
   batch(() => {
     status.value = one;

@@ -8,6 +8,9 @@ export type Language = 'en' | 'zh';
 
 export type Values = Record<string, string | number>;
 
+/** Ids of replicas are names, which have no separators as amounts have. */
+const IDS = new Set(['at', 'from', 'id', 'leader', 'other', 'to']);
+
 /** All catalogues, for the test that compares them. */
 export const catalogues: { en: Record<string, string>; zh: Record<string, string> }[] = [];
 
@@ -39,7 +42,8 @@ export function defineTexts<const En extends Record<string, string>>(
     const text: string = (language.value === 'zh' ? zh : en)[key];
     return text.replace(/\{(\w+)\}/g, (whole, name: string) => {
       const value = values[name];
-      return typeof value === 'number' ? value.toLocaleString(locale()) : (value ?? whole);
+      const isAmount = typeof value === 'number' && !IDS.has(name);
+      return isAmount ? value.toLocaleString(locale()) : String(value ?? whole);
     });
   };
 }

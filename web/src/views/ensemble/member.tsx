@@ -1,16 +1,21 @@
 // One replica: what it says of itself, or that it says nothing.
 
 import type { ComponentChildren } from 'preact';
-import type { Member } from '../../api/types';
+import type { Ensemble, Member } from '../../api/types';
 import { counterOf, epochOf } from '../../api/zxid';
 import { urlOf } from '../../app/router';
 import { duration } from '../../format/time';
 import { epochCounter } from '../../format/zxid';
 import { locale } from '../../i18n';
+import { Button } from '../../ui/button';
 import { Copy } from '../../ui/copy';
 import { Icon } from '../../ui/icon';
 import { answers } from '../overview/health';
 import { say as sayRole } from '../overview/texts';
+import type { What } from './change/dialog';
+import type { Action } from './change/model';
+import { say as sayChange } from './change/texts';
+import { configuredAs, whyNoChange } from './members';
 import { say } from './texts';
 
 const LAMPS: Partial<Record<string, string>> = {
@@ -19,6 +24,15 @@ const LAMPS: Partial<Record<string, string>> = {
   observer: 'good',
   joining: 'warn',
   looking: 'warn',
+};
+
+const IN_STEP = ['leader', 'follower', 'observer'];
+
+/** What may be done with one, by its role. */
+const ACTIONS: Record<Member['role'], Action[]> = {
+  voter: ['demote', 'move', 'replace', 'remove'],
+  observer: ['promote', 'move', 'remove'],
+  'empty-seat': ['move', 'replace', 'remove'],
 };
 
 /** Transactions between the leader and `zxid`; undefined where that is unknown. */
@@ -35,10 +49,11 @@ interface Props {
   newest: string | undefined;
   leads: boolean;
   serves: boolean;
-  seenBy: number;
+  all: Ensemble;
+  onChange: (what: What) => void;
 }
 
-export function MemberCard({ member, newest, leads, serves, seenBy }: Props) {
+export function MemberCard({ member, newest, leads, serves, all, onChange }: Props) {
   const { id, state = 'unknown', state_ms: since, heard_ms: heard } = member;
   const here = answers(member);
   return (
@@ -65,8 +80,33 @@ export function MemberCard({ member, newest, leads, serves, seenBy }: Props) {
       </p>
       {!here && <Absence member={member} />}
       {!here && heard !== undefined && <p class="hint replica-last">{say('last_known')}</p>}
-      <Facts member={member} newest={here && !leads ? newest : undefined} seenBy={seenBy} />
+      <Facts member={member} newest={here && !leads ? newest : undefined} seenBy={all.seen_by} />
+      <Actions member={member} reason={whyNoChange(all)} onChange={onChange} />
     </section>
+  );
+}
+
+interface ActionsProps {
+  member: Member;
+  /** Why none of them can be done. */
+  reason: string | undefined;
+  onChange: (what: What) => void;
+}
+
+function Actions({ member: { id, role }, reason, onChange }: ActionsProps) {
+  return (
+    <footer class="replica-actions" role="group" aria-label={say('change', { id })}>
+      {ACTIONS[role].map((action) => (
+        <Button
+          key={action}
+          kind={action === 'remove' ? 'danger' : 'plain'}
+          reason={reason}
+          onClick={() => onChange({ action, id })}
+        >
+          {sayChange(`action_${action}`)}
+        </Button>
+      ))}
+    </footer>
   );
 }
 
@@ -124,11 +164,11 @@ function ZxidValue({
 const ms = (value: number) =>
   `${value.toLocaleString(locale(), { maximumFractionDigits: value < 10 ? 1 : 0 })} ms`;
 
-function votesOf({ role, votes }: Member): string {
-  if (role === 'observer') {
-    return say('observer');
+function inStep(member: Member): string {
+  if (!answers(member)) {
+    return say('in_step_unknown');
   }
-  return say(votes ? 'votes_yes' : 'votes_not_yet');
+  return say(IN_STEP.includes(member.state ?? '') ? 'in_step_yes' : 'in_step_no');
 }
 
 function syncOf({ log_sync_p50_ms: half, log_sync_p99_ms: most }: Member): string {
@@ -150,6 +190,8 @@ function Facts({
   const self = member.id === seenBy;
   return (
     <dl class="replica-facts">
+      <Row title={say('configured')}>{configuredAs(member)}</Row>
+      <Row title={say('in_step')}>{inStep(member)}</Row>
       {zxid && (
         <Row title={say('zxid')}>
           <ZxidValue zxid={zxid} newest={newest} heard={heard ?? 0} />
@@ -163,7 +205,6 @@ function Facts({
           {member.disk_low ? <span class="dot bad">{say('disk_low')}</span> : say('disk_ok')}
         </Row>
       )}
-      <Row title={say('votes')}>{votesOf(member)}</Row>
       <Row title={say('heard')}>
         {self
           ? say('heard_now')
@@ -179,6 +220,7 @@ function Facts({
       <Row title={say('for_peers')}>
         <Address address={member.peer} />
       </Row>
+      {member.zone && <Row title={say('zone')}>{member.zone}</Row>}
       {member.sealed && (
         <Row title={say('sealed')}>
           {member.sealed === 'no' ? (
