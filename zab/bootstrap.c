@@ -185,7 +185,9 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
         join_take_hint(zab, &config, msg->bytes);
         return;
     }
-    if (!list_agrees(zab, &config)) {
+    /* Of a founder that was away when the cluster was founded, the members may have changed since.
+     */
+    if (config.version == 0 && !list_agrees(zab, &config)) {
         fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_FOUNDER_LIST, .peer = peer->id});
         fx_disconnect(zab, peer->id);
         return;
