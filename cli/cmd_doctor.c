@@ -73,6 +73,7 @@ static int take_facts(struct cli *cli, json_t *facts)
     static const char *const routes[][2] = {{"status", "/status/v1"},
                                             {"ready", "/readyz"},
                                             {"limits", "/limits/v1"},
+                                            {"ensemble", "/ensemble/v1"},
                                             {"metrics", "/metrics"}};
     json_t *list = json_array();
     json_t *ensemble = NULL;

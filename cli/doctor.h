@@ -2,12 +2,12 @@
  * doctor.h - diagnoses an ensemble from the reports of its replicas. Pure.
  *
  * Facts are one object: "ensemble" (an answer of /ensemble/v1, or null) and "replicas", a list of
- * {"endpoint","http","status","ready","limits","metrics","clock_ms","asked_ms","answered_ms"}.
- * "status", "ready" and "limits" are the answers of the routes with these names, "metrics" has the
- * values by name, "http" is the HTTP status of the first answer, and "clock_ms" is the clock that
- * its Date header shows. A replica that does not answer has only "endpoint", "error", "foreign",
- * which is true when another server has answered in its place, and "tls", which is true when the
- * handshake has failed.
+ * {"endpoint","http","status","ready","limits","ensemble","metrics","clock_ms","asked_ms",
+ * "answered_ms"}. "status", "ready", "limits" and "ensemble" are the answers of the routes with
+ * these names, "metrics" has the values by name, "http" is the HTTP status of the first answer, and
+ * "clock_ms" is the clock that its Date header shows. A replica that does not answer has only
+ * "endpoint", "error", "foreign", which is true when another server has answered in its place, and
+ * "tls", which is true when the handshake has failed.
  */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H

@@ -10,6 +10,7 @@ enum {
     STEPS = 4,
     UNKNOWN = -1,
     IDS_MAX = 64,
+    LINKS_MAX = 256,
     DAY_S = 86400,
     EXPIRES_DAYS = 14
 };
@@ -63,24 +64,60 @@ static const char *plural(const char *ids)
     return strchr(ids, ',') ? "s" : "";
 }
 
+/* Whether the replica has told about its connections. */
+static bool has_told(const struct look *look, int64_t id)
+{
+    JSONR_EACH (replica, look->replicas) {
+        if (jsonr_number(replica, "status.id") == id && jsonr_at(replica, "ensemble.members")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lists the connections without TLS: "; plain connections: 1 with 2, 1 with 3". Of the two replicas
+ * of a connection the one with the lower id tells, unless only the other one has answered. */
+static void list_plain(const struct look *look, char links[LINKS_MAX])
+{
+    size_t len = 0;
+
+    links[0] = '\0';
+    JSONR_EACH (replica, look->replicas) {
+        int64_t own = jsonr_number(replica, "status.id");
+
+        JSONR_EACH (member, jsonr_at(replica, "ensemble.members")) {
+            int64_t id = jsonr_number(member, "id");
+
+            if (strcmp(jsonr_text(member, "sealed"), "no") == 0 &&
+                (own < id || !has_told(look, id)) && len < LINKS_MAX) {
+                len +=
+                    (size_t)snprintf(links + len, LINKS_MAX - len, "%s %" PRId64 " with %" PRId64,
+                                     len > 0 ? "," : "; plain connections:", own, id);
+            }
+        }
+    }
+}
+
 /* A step needs all replicas: with one whose peerTls is not known, the step is to bring it back. */
 static void find_step(struct look *look, const json_t *members, int least)
 {
     char ids[IDS_MAX];
     char unknown[IDS_MAX];
+    char links[LINKS_MAX];
 
     list_ids(members, least, ids);
     list_ids(members, UNKNOWN, unknown);
+    list_plain(look, links);
     if (unknown[0]) {
         doctor_find(look, PEER_TLS_STEP, NULL,
                     "the rolling change is not complete: replica%s %s with peerTls=%s; first bring "
-                    "back replica%s %s, whose peerTls is unknown",
-                    plural(ids), ids, steps[least], plural(unknown), unknown);
+                    "back replica%s %s, whose peerTls is unknown%s",
+                    plural(ids), ids, steps[least], plural(unknown), unknown, links);
     } else {
         doctor_find(look, PEER_TLS_STEP, NULL,
                     "the next step of the rolling change: set peerTls=%s on replica%s %s and "
-                    "restart it, one replica after the other",
-                    steps[least + 1], plural(ids), ids);
+                    "restart it, one replica after the other%s",
+                    steps[least + 1], plural(ids), ids, links);
     }
 }
 

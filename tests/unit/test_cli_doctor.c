@@ -421,27 +421,12 @@ TEST(percentiles_are_close)
 
 /* ---- TLS between the replicas. ---- */
 
-/* Returns what the doctor finds about TLS when the members have these values of peerTls; "": it is
- * unknown. The text is valid until the next call. */
-static const char *found_of(const char *const tls[3], const char *host, char code[32])
+/* Returns what the doctor finds about TLS in these facts; "": nothing. The text is valid until the
+ * next call. */
+static const char *peer_finding(struct buf *facts_text, char code[32])
 {
     static char found[256];
-    struct buf text;
-
-    buf_init(&text, 1 << 12);
-    buf_append_str(&text, "{'ensemble':{'seen_by':1,'leader':1,'members':[");
-    for (int i = 0; i < 3; i++) {
-        buf_printf(&text, "%s{'id':%d,'role':'voter','peer':'%s:1','state':'follower'",
-                   i > 0 ? "," : "", i + 1, host);
-        if (tls[i][0]) {
-            buf_printf(&text, ",'peer_tls':'%s'", tls[i]);
-        }
-        buf_append_str(&text, ",'client':'http://10.0.0.1:2'}");
-    }
-    buf_append_str(&text, "]},'replicas':[{'endpoint':'http://a','http':200,'status':{'id':1,"
-                          "'serving':true}}]}");
-
-    json_t *facts = facts_of(&text);
+    json_t *facts = facts_of(facts_text);
     json_t *findings = doctor_look(facts);
 
     found[0] = '\0';
@@ -456,6 +441,26 @@ static const char *found_of(const char *const tls[3], const char *host, char cod
     json_decref(findings);
     json_decref(facts);
     return found;
+}
+
+/* The same when the members have these values of peerTls; "": it is unknown. */
+static const char *found_of(const char *const tls[3], const char *host, char code[32])
+{
+    struct buf text;
+
+    buf_init(&text, 1 << 12);
+    buf_append_str(&text, "{'ensemble':{'seen_by':1,'leader':1,'members':[");
+    for (int i = 0; i < 3; i++) {
+        buf_printf(&text, "%s{'id':%d,'role':'voter','peer':'%s:1','state':'follower'",
+                   i > 0 ? "," : "", i + 1, host);
+        if (tls[i][0]) {
+            buf_printf(&text, ",'peer_tls':'%s'", tls[i]);
+        }
+        buf_append_str(&text, ",'client':'http://10.0.0.1:2'}");
+    }
+    buf_append_str(&text, "]},'replicas':[{'endpoint':'http://a','http':200,'status':{'id':1,"
+                          "'serving':true}}]}");
+    return peer_finding(&text, code);
 }
 
 TEST(each_step_to_tls_is_named)
@@ -491,6 +496,45 @@ TEST(each_step_to_tls_is_named)
         assert_non_null(strstr(found, cases[i].step));
         assert_non_null(strstr(found, cases[i].ids));
     }
+}
+
+/* Appends an answer of /ensemble/v1 that says what seals the connection with each member. */
+static void add_members(struct buf *text, const char *const sealed[3])
+{
+    buf_append_str(text, "'ensemble':{'seen_by':1,'leader':1,'members':[");
+    for (int i = 0; i < 3; i++) {
+        buf_printf(text, "%s{'id':%d,'role':'voter','peer':'zk:1','state':'follower','client':null",
+                   i > 0 ? "," : "", i + 1);
+        buf_printf(text, ",'peer_tls':'%s'", i == 0 ? "accept" : "dial");
+        if (sealed[i]) {
+            buf_printf(text, ",'sealed':'%s'", sealed[i]);
+        }
+        buf_append_str(text, "}");
+    }
+    buf_append_str(text, "]}");
+}
+
+/* Replica 3 tells of its connection with replica 2, which has not answered. */
+TEST(plain_connections_are_listed_during_the_change)
+{
+    static const char *const of_1[3] = {NULL, "no", "psk"};
+    static const char *const of_3[3] = {"no", "no", NULL}; /* Replica 1 tells of theirs. */
+    char code[32] = "";
+    struct buf text;
+
+    buf_init(&text, 1 << 12);
+    buf_append_str(&text, "{");
+    add_members(&text, of_1);
+    buf_append_str(&text, ",'replicas':[{'http':200,'status':{'id':1,'serving':true},");
+    add_members(&text, of_1);
+    buf_append_str(&text, "},{'http':200,'status':{'id':3,'serving':true},");
+    add_members(&text, of_3);
+    buf_append_str(&text, "}]}");
+    assert_string_equal(peer_finding(&text, code),
+                        "the next step of the rolling change: set peerTls=dial on replica 1 and "
+                        "restart it, one replica after the other; plain connections: 1 with 2, 3 "
+                        "with 2");
+    assert_string_equal(code, "peer-tls-step");
 }
 
 TEST(plain_connections_to_other_machines_are_named)
