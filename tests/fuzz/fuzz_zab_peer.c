@@ -31,7 +31,7 @@ static uint64_t draw(void *ctx, uint64_t bound)
 static void say_bytes(struct villain *villain, struct wire_reader *reader)
 {
     enum zab_msg_type type = (enum zab_msg_type)wire_get_u8(reader);
-    uint32_t peer = 2 + wire_get_u8(reader) % 2;
+    uint32_t peer = 2 + wire_get_u8(reader) % 4;
     struct slice payload = fuzz_take(reader, FRAME_MAX);
     struct zab_msg msg;
 

@@ -1,6 +1,12 @@
 #include "tests/lib/zab_villain.h"
 
 #include "base/check.h"
+#include "zab/level.h"
+
+enum {
+    MEMBERS = 5, /* Ids that a configuration may have: 4 and 5 are no members at first. */
+    OTHER_DISK = 999
+};
 
 static uint64_t pick(struct villain *villain, uint64_t bound)
 {
@@ -33,6 +39,55 @@ static zxid_t some_zxid(struct villain *villain)
     }
 }
 
+static uint32_t some_peer(struct villain *villain)
+{
+    return 2 + (uint32_t)pick(villain, likely(villain) ? 2 : MEMBERS - 1);
+}
+
+/* Draws another configuration of the cluster: sound, and most often new. */
+static void draw_config(struct villain *villain)
+{
+    struct zab_config config = villain->known;
+
+    config.count = 0;
+    config.version = some_zxid(villain);
+    config.level = (uint16_t)pick(villain, ZAB_LEVEL_TEXTS + 1);
+    config.history += pick(villain, 20) == 0 ? 1 : 0;
+    for (uint32_t id = 1; id <= MEMBERS; id++) {
+        uint64_t disk = likely(villain) ? DRIVE_INCARNATION + id : OTHER_DISK;
+        uint64_t kind = pick(villain, 8);
+
+        if (kind > 0 || config.count == 0) {
+            bool votes = kind > 2 || config.count == 0;
+
+            config.members[config.count++] =
+                (struct zab_member){.id = id,
+                                    .voter = votes,
+                                    .empty_seat = kind == 1 && !votes,
+                                    .joining = kind == 2 && !votes && config.level > 0,
+                                    .incarnation = votes ? disk : 0};
+        }
+    }
+    config.removed_count = config.level > 0 ? (uint32_t)pick(villain, 2) : 0;
+    uint32_t removed = 1 + (uint32_t)pick(villain, MEMBERS);
+
+    config.removed[0] = (struct zab_removed){
+        .id = removed, .incarnation = DRIVE_INCARNATION + removed, .zxid = config.version};
+    buf_clear(&villain->config);
+    zab_config_encode(&config, &villain->config);
+}
+
+static struct slice some_config(struct villain *villain)
+{
+    if (pick(villain, 3) > 0) {
+        buf_clear(&villain->config);
+        zab_config_encode(&villain->known, &villain->config);
+    } else {
+        draw_config(villain);
+    }
+    return buf_slice(&villain->config);
+}
+
 /* A record that follows the log, or almost; the caller unrefs it. */
 static struct logrec *some_record(struct villain *villain)
 {
@@ -47,7 +102,7 @@ static struct logrec *some_record(struct villain *villain)
         type = LOGREC_EPOCH;
     }
     struct slice payload =
-        type == LOGREC_CONFIG && likely(villain) ? buf_slice(&villain->config) : slice_str("?");
+        type == LOGREC_CONFIG && likely(villain) ? some_config(villain) : slice_str("?");
     uint64_t chain = drive_log_chain(disk, prev);
 
     if (villain->drive.zab && prev == drive_status(&villain->drive).delivered) {
@@ -69,7 +124,7 @@ static uint32_t dialogue_with(struct villain *villain, uint32_t peer)
 
 static struct slice some_bytes(struct villain *villain)
 {
-    return likely(villain) ? buf_slice(&villain->config) : slice_str("garbage");
+    return likely(villain) ? some_config(villain) : slice_str("garbage");
 }
 
 static uint32_t some_flags(struct villain *villain)
@@ -187,6 +242,13 @@ static void fill_of_learner(struct villain *villain, struct zab_msg *msg)
     }
 }
 
+static struct slice some_text(struct villain *villain)
+{
+    static const char *const texts[] = {"", "zk4", "zk4:10998", "zk 4", "zk4\n"};
+
+    return slice_str(texts[pick(villain, 5)]);
+}
+
 static void fill_of_both(struct villain *villain, struct zab_msg *msg)
 {
     switch ((int)msg->type) {
@@ -214,8 +276,8 @@ static void fill_of_both(struct villain *villain, struct zab_msg *msg)
         break;
     case ZAB_JOIN:
         msg->join = (struct zab_msg_join){.port = (uint16_t)pick(villain, 3),
-                                          .host = some_bytes(villain),
-                                          .client = some_bytes(villain),
+                                          .host = some_text(villain),
+                                          .client = some_text(villain),
                                           .flags = some_flags(villain)};
         break;
     default:
@@ -225,7 +287,7 @@ static void fill_of_both(struct villain *villain, struct zab_msg *msg)
 
 static void say_something(struct villain *villain)
 {
-    uint32_t peer = 2 + (uint32_t)pick(villain, 2);
+    uint32_t peer = some_peer(villain);
     struct epoch_range ranges[3];
     struct zab_msg msg = {
         .type = (enum zab_msg_type)(1 + pick(villain, ZAB_JOIN)),
@@ -250,7 +312,7 @@ void villain_say(struct villain *villain, uint32_t peer, const struct zab_msg *m
 {
     struct zab_msg said = *msg;
 
-    ASSERT(peer >= 2 && peer <= 3);
+    ASSERT(peer >= 2 && peer <= MEMBERS);
     said.dialogue = dialogue_with(villain, peer);
     if (said.type == ZAB_CEPOCH) {
         villain->drive.dialogues[peer] = said.dialogue;
@@ -279,23 +341,65 @@ static void elect_any(struct villain *villain)
     }
 }
 
+static void come_up(struct villain *villain, uint32_t peer)
+{
+    uint64_t disk = likely(villain) ? DRIVE_INCARNATION + peer : OTHER_DISK;
+
+    drive_up_as(&villain->drive, peer, disk, !likely(villain));
+}
+
+/* A client asks for another configuration. */
+static void change_something(struct villain *villain)
+{
+    struct drive *drive = &villain->drive;
+    struct zab_change_item items[2];
+    struct zab_change change = {.items = items,
+                                .item_count = 1 + (uint32_t)pick(villain, 2),
+                                .force = pick(villain, 2) == 0,
+                                .dry_run = pick(villain, 4) == 0,
+                                .min_tolerance = (int32_t)pick(villain, 3) - 1};
+    struct zab_change_report report;
+    struct zab_effects effects;
+    char text[ZAB_TEXT_MAX];
+
+    for (uint32_t i = 0; i < change.item_count; i++) {
+        items[i] = (struct zab_change_item){
+            .what = (enum zab_change_what)pick(villain, ZAB_CHANGE_DEMOTE + 1),
+            .id = (uint32_t)pick(villain, MEMBERS + 2),
+            .joining = pick(villain, 2) == 0,
+            .sets_address = true,
+            .texts = {.port = (uint16_t)pick(villain, 3), .host = slice_str("zk")}};
+    }
+    zab_effects_init(&effects);
+    enum zab_fault fault = zab_change(drive->zab, &change, slice_make(NULL, 0), &report, &effects);
+
+    drive_take(drive, &effects);
+    zab_effects_release(&effects);
+    if (fault != ZAB_FAULT_NONE) {
+        zab_fault_text(fault, &report, text);
+    }
+    if (fault == ZAB_FAULT_LEADER_LEAVES) {
+        (void)zab_hand_over(drive->zab);
+    }
+}
+
 static void answer_something(struct villain *villain)
 {
     struct drive *drive = &villain->drive;
 
-    if (drive_status(drive).state == ZAB_LOOKING) {
+    if (drive_status(drive).state == ZAB_LOOKING && likely(villain)) {
         elect_any(villain);
         return;
     }
-    switch (pick(villain, 8)) {
+    switch (pick(villain, 10)) {
     case 0:
         drive_tick(drive, pick(villain, 800));
         break;
     case 1:
-        drive_up(drive, 2 + (uint32_t)pick(villain, 2));
+        come_up(villain, some_peer(villain));
         break;
     case 2:
-        drive_down(drive, 2 + (uint32_t)pick(villain, 2));
+        drive_down(drive, some_peer(villain));
         break;
     case 3:
         if (drive->fetch.fetch.token != 0) {
@@ -307,25 +411,26 @@ static void answer_something(struct villain *villain)
             (void)drive_propose(drive, "x");
         }
         break;
+    case 5:
+        if (zab_next_zxid(drive->zab) != 0 || !likely(villain)) {
+            change_something(villain);
+        }
+        break;
+    case 6:
+        drive_step(drive, &(struct zab_event){.type = ZAB_EV_REACHED,
+                                              .is_all_reached = pick(villain, 2) == 0});
+        break;
     default:
         (void)drive_persist_next(drive);
         break;
     }
 }
 
-void villain_begin(struct villain *villain, uint64_t (*draw)(void *ctx, uint64_t bound), void *ctx)
+/* A role of a member. */
+static void begin_member(struct villain *villain)
 {
     struct drive *drive = &villain->drive;
 
-    villain->draw = draw;
-    villain->ctx = ctx;
-    drive_init(drive, 1, 3);
-    drive_log_add(&drive->disk, zxid_make(1, 0));
-    drive_log_add(&drive->disk, zxid_make(1, 1));
-    drive->init.committed = pick(villain, 2) ? zxid_make(1, 1) : 0;
-    buf_init(&villain->config, 4096);
-    zab_config_encode(&drive->init.config, &villain->config);
-    drive_start(drive);
     switch (pick(villain, 7)) {
     case 0:
         break;
@@ -348,6 +453,47 @@ void villain_begin(struct villain *villain, uint64_t (*draw)(void *ctx, uint64_t
         drive_follow(drive, 3, 2);
         break;
     }
+}
+
+/* A replica without a configuration: it joins, or founds with others, with a server list or by
+ * number. */
+static void make_new(struct villain *villain)
+{
+    struct zab_init *init = &villain->drive.init;
+
+    init->config = (struct zab_config){.count = 0};
+    init->bootstrapping = pick(villain, 2) == 0;
+    if (pick(villain, 2) == 0) {
+        init->seed_count = 0;
+        init->bootstrap = init->bootstrapping ? 3 : 0;
+        init->texts = (struct zab_texts){.port = 1, .host = slice_str("zk1")};
+    }
+}
+
+void villain_begin(struct villain *villain, uint64_t (*draw)(void *ctx, uint64_t bound), void *ctx)
+{
+    struct drive *drive = &villain->drive;
+
+    villain->draw = draw;
+    villain->ctx = ctx;
+    drive_init(drive, 1, 3);
+    drive->init.level_max = ZAB_LEVEL_TEXTS;
+    drive->peer_level = ZAB_LEVEL_TEXTS;
+    drive->init.config.level = (uint16_t)pick(villain, ZAB_LEVEL_TEXTS + 1);
+    drive->init.auto_join = pick(villain, 2) == 0;
+    drive->init.max_observers = 2;
+    villain->known = drive->init.config;
+    buf_init(&villain->config, 4096);
+    if (pick(villain, 6) == 0) {
+        make_new(villain);
+        drive_start(drive);
+        return;
+    }
+    drive_log_add(&drive->disk, zxid_make(1, 0));
+    drive_log_add(&drive->disk, zxid_make(1, 1));
+    drive->init.committed = pick(villain, 2) ? zxid_make(1, 1) : 0;
+    drive_start(drive);
+    begin_member(villain);
 }
 
 bool villain_is_halted(const struct villain *villain)

@@ -15,10 +15,12 @@ struct villain {
     struct drive drive;
     uint64_t (*draw)(void *ctx, uint64_t bound); /* A number below `bound`. */
     void *ctx;
-    struct buf config;
+    struct zab_config known; /* The configuration at first. */
+    struct buf config;       /* One that was drawn. */
 };
 
-/* The core is replica 1 of three, in a drawn role; peers are 2 and 3. */
+/* The core is replica 1 of three, in a drawn role, or it is new; peers are 2 and 3, and replicas 4
+ * and 5 that are no members. */
 void villain_begin(struct villain *villain, uint64_t (*draw)(void *ctx, uint64_t bound), void *ctx);
 void villain_end(struct villain *villain);
 
@@ -26,7 +28,7 @@ void villain_end(struct villain *villain);
 void villain_step(struct villain *villain);
 bool villain_is_halted(const struct villain *villain);
 
-/* Sends a message of the caller's from that peer (2 or 3), in the current dialogue. */
+/* Sends a message of the caller's from that peer (2 to 5), in the current dialogue. */
 void villain_say(struct villain *villain, uint32_t peer, const struct zab_msg *msg);
 
 #endif
