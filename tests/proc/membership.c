@@ -3,23 +3,34 @@
 #include <stdio.h>
 #include <string.h>
 
-void membership_shorten(const struct ensemble *ensemble, uint32_t index, uint32_t founders)
+void membership_set_line(const struct ensemble *ensemble, uint32_t index, const char *start,
+                         const char *text)
 {
-    char text[ENSEMBLE_KEYS_MAX * 2];
+    char before[ENSEMBLE_KEYS_MAX * 2];
     FILE *file = fopen(ensemble->replicas[index].config, "r");
-    size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-    uint32_t id = 0;
+    size_t len = file ? fread(before, 1, sizeof(before) - 1, file) : 0;
 
     ENSEMBLE_CHECK(ensemble, len > 0 && fclose(file) == 0);
-    text[len] = '\0';
+    before[len] = '\0';
+    char *line = strstr(before, start);
+
+    ENSEMBLE_CHECK(ensemble, line && (line == before || line[-1] == '\n'));
+    const char *rest = line + strcspn(line, "\n");
+
     file = fopen(ensemble->replicas[index].config, "w");
     ENSEMBLE_CHECK(ensemble, file);
-    for (char *at = text, *line; (line = strsep(&at, "\n"));) {
-        if (sscanf(line, "server.%u=", &id) != 1 || id <= founders) {
-            (void)fprintf(file, "%s\n", line);
-        }
-    }
+    (void)fprintf(file, "%.*s%s%s", (int)(line - before), before, text, rest + (*rest ? 1 : 0));
     ENSEMBLE_CHECK(ensemble, fclose(file) == 0);
+}
+
+void membership_shorten(const struct ensemble *ensemble, uint32_t index, uint32_t founders)
+{
+    char start[32];
+
+    for (uint32_t id = founders + 1; id <= ensemble->count; id++) {
+        (void)snprintf(start, sizeof(start), "server.%u=", id);
+        membership_set_line(ensemble, index, start, "");
+    }
 }
 
 static void name_member(uint32_t index, struct membership_call *call)

@@ -9,6 +9,11 @@ enum {
     MEMBERSHIP_BODY_MAX = 256
 };
 
+/* Puts `text` in place of the line of a replica's configuration that begins with `start`. `text`
+ * has its line end, or is empty. */
+void membership_set_line(const struct ensemble *ensemble, uint32_t index, const char *start,
+                         const char *text);
+
 /* Leaves the servers after the first `founders` out of the configuration of a replica. */
 void membership_shorten(const struct ensemble *ensemble, uint32_t index, uint32_t founders);
 

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "tests/lib/unit.h"
-#include "tests/proc/ensemble.h"
+#include "tests/proc/membership.h"
 #include "zab/level.h"
 
 #include <inttypes.h>
@@ -33,28 +33,6 @@ static char last_tag[VERSION_MAX + 4]; /* ETag of the last answer. */
 
 /* ---- Configurations: the founders do not name replica 4. ---- */
 
-/* Replaces the rest of the line of a configuration that begins with `start`. */
-static void replace_line(uint32_t at, const char *start, const char *text)
-{
-    char before[ENSEMBLE_KEYS_MAX * 2];
-    FILE *file = fopen(ensemble.replicas[at].config, "r");
-
-    assert_non_null(file);
-    size_t len = fread(before, 1, sizeof before - 1, file);
-
-    (void)fclose(file);
-    before[len] = '\0';
-    char *line = strstr(before, start);
-
-    assert_non_null(line);
-    const char *rest = line + strcspn(line, "\n") + 1;
-
-    file = fopen(ensemble.replicas[at].config, "w");
-    assert_non_null(file);
-    assert_true(fprintf(file, "%.*s%s%s", (int)(line - before), before, text, rest) > 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void open_founders(void)
 {
     char line[64];
@@ -62,9 +40,9 @@ static void open_founders(void)
     ensemble_open(&ensemble, COUNT, ENSEMBLE_SUPER);
     (void)snprintf(line, sizeof line, "server.4=127.0.0.1:%u:observer\n",
                    ensemble.replicas[ADDED].peer_port);
-    replace_line(ADDED, "server.4=", line);
+    membership_set_line(&ensemble, ADDED, "server.4=", line);
     for (uint32_t i = 0; i < FOUNDERS; i++) {
-        replace_line(i, "server.4=", "");
+        membership_set_line(&ensemble, i, "server.4=", "");
         ensemble_start(&ensemble, i);
     }
     for (uint32_t i = 0; i < FOUNDERS; i++) {

@@ -1,7 +1,7 @@
 /* The status of each replica, requested at each replica, also of a stopped and a killed one, and
  * for how long. */
 #include "tests/lib/unit.h"
-#include "tests/proc/ensemble.h"
+#include "tests/proc/membership.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -114,29 +114,6 @@ TEST(a_stopped_replica_is_silent)
     ENSEMBLE_WAIT(&ensemble, has_state(still, other, "follower"));
 }
 
-/* Removes the line of a replica's configuration that begins with `start`. */
-static void drop_line(uint32_t at, const char *start)
-{
-    char text[ENSEMBLE_KEYS_MAX * 2];
-    FILE *file = fopen(ensemble.replicas[at].config, "r");
-
-    assert_non_null(file);
-    size_t len = fread(text, 1, sizeof text - 1, file);
-
-    (void)fclose(file);
-    text[len] = '\0';
-    char *line = strstr(text, start);
-
-    assert_non_null(line);
-    char *rest = line + strcspn(line, "\n") + 1;
-
-    memmove(line, rest, strlen(rest) + 1);
-    file = fopen(ensemble.replicas[at].config, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-}
-
 static void expect_list(uint32_t at, const char *text)
 {
     assert_int_equal(ensemble_call(&ensemble, at, "GET", "/readyz?verbose", NULL), 200);
@@ -151,7 +128,7 @@ TEST(a_replica_with_another_list_serves)
 {
     expect_list(0, "[+] server_list: the server list names the members");
     assert_int_equal(ensemble_stop(&ensemble, 0), 0);
-    drop_line(0, "server.3=");
+    membership_set_line(&ensemble, 0, "server.3=", "");
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);
     expect_list(0, "[+] server_list: server.N: the list differs from the members of the ensemble: "
