@@ -53,9 +53,10 @@ static void say_change(const struct cli *cli, const json_t *ensemble)
                 jsonr_text(pending, "version"));
     }
     JSONR_EACH (waiting, jsonr_at(ensemble, "waiting")) {
-        out_say(
-            &cli->out, "replica %" PRId64 " waits to be added: zabra members add %" PRId64 " %s\n",
-            jsonr_number(waiting, "id"), jsonr_number(waiting, "id"), jsonr_text(waiting, "peer"));
+        const char *command = jsonr_text(waiting, "command");
+
+        out_say(&cli->out, "replica %" PRId64 " waits to be added%s%s\n",
+                jsonr_number(waiting, "id"), *command ? ": " : "", command);
     }
 }
 
@@ -69,6 +70,10 @@ static int list(const struct cli *cli)
         cli_answer(cli);
     } else if (code == CMD_OK) {
         out_table(&cli->out, json, "members", columns);
+        if (json_array_size(jsonr_at(json, "members")) == 0) {
+            out_say(&cli->out, "this replica is no member of an ensemble yet: zabra doctor says "
+                               "what it waits for\n");
+        }
         say_change(cli, json);
         out_say(&cli->out, "seen by replica %" PRId64 ", feature level %" PRId64,
                 jsonr_number(json, "seen_by"), jsonr_number(json, "level"));

@@ -241,11 +241,12 @@ const struct cmd cmd_serve = {
     .text = "FILE has lines key=value as in zoo.cfg; # begins a comment. Each key is also an\n"
             "environment variable (clientPort: ZABRA_CLIENT_PORT, server.1: ZABRA_SERVER_1)\n"
             "and a flag (--clientPort 9998). A flag overrides the environment, the\n"
-            "environment overrides the file. Without any server.N the replica is an ensemble\n"
-            "of one. On SIGTERM readiness fails; after drainDelay the replica hands leadership\n"
-            "over, answers the requests in flight and exits. On SIGHUP it reads certificates,\n"
-            "keys and secrets again, and opens a renamed auditFile again, but does not read\n"
-            "its configuration again.\n\n"
+            "environment overrides the file. Without any server.N and without join the\n"
+            "replica is an ensemble of one; with join it looks for an ensemble there and waits\n"
+            "until it is added: /readyz has the command. On SIGTERM readiness fails; after\n"
+            "drainDelay the replica hands leadership over, answers the requests in flight and\n"
+            "exits. On SIGHUP it reads certificates, keys and secrets again, and opens a\n"
+            "renamed auditFile again, but does not read its configuration again.\n\n"
             "Keys:\n",
     .more = config_append_help,
     .run_alone = run};

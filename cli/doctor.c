@@ -73,8 +73,10 @@ static void look_at_checks(struct look *look, const json_t *replica)
         const char *name = jsonr_text(check, "name");
 
         if (!json_is_true(jsonr_at(check, "ok")) && words_find("disk, " LEADER, name) < 0) {
-            doctor_find(look, strcmp(name, "member") == 0 ? NOT_MEMBER : NOT_READY, replica,
-                        "%s: %s", name, jsonr_text(check, "text"));
+            const char *text = jsonr_text(check, "text");
+
+            doctor_find(look, strcmp(name, "member") == 0 ? doctor_kind_of_member(text) : NOT_READY,
+                        replica, "%s: %s", name, text);
         }
     }
 }
@@ -552,6 +554,7 @@ json_t *doctor_look(const json_t *facts)
         look_at_pair(&look, json_array_get(look.replicas, 0), replica);
     }
     look_at_members(&look);
+    doctor_look_at_waiting(&look);
     look_at_quorum(&look);
     doctor_look_at_peer_tls(&look);
     look_at_lag(&look);

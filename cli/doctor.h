@@ -48,6 +48,7 @@ enum doctor_kind {
     VERSIONS_DIFFER,
     CONFIG_DIFFERS,
     LIST_DIFFERS,
+    REPLICA_WAITS,
     EVEN_VOTERS,
     NO_CLIENT_ADDRESS,
     LOOPBACK_ADDRESS,
@@ -98,6 +99,12 @@ void doctor_look_at_tls(struct look *look, const json_t *replica);
 /* Find the next step of a change of peerTls; keys for other replicas that are bad or expire. */
 void doctor_look_at_peer_tls(struct look *look);
 void doctor_look_at_peer_keys(struct look *look, const json_t *replica);
+
+/* Finds replicas that wait to be added. */
+void doctor_look_at_waiting(struct look *look);
+
+/* Returns what the failed check `member` with this text is about. */
+enum doctor_kind doctor_kind_of_member(const char *text);
 
 /* Returns the first object in the list whose `member` has this text; NULL: none. */
 const json_t *doctor_with(const json_t *list, const char *member, const char *text);

@@ -165,6 +165,12 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "is over.",
          "Make the lines server.N of the replica name the members, as 'zabra members' shows them; "
          "the next restart of the replica reads them."},
+    [REPLICA_WAITS] =
+        {false, "replica-waits",
+         "A replica with the secret of the ensemble is connected and is no member: it serves "
+         "nothing until it is added.",
+         "Add it as the super user with this command, or stop it (docs/operating.md, Adding a "
+         "replica)."},
     [EVEN_VOTERS] = {false, "even-voters",
                      "The extra voter makes writes slower and does not tolerate a further failure.",
                      "Promote an observer or demote a voter: 'zabra members promote ID', 'zabra "

@@ -94,10 +94,7 @@ const struct config_server *config_find_server(const struct config *config, uint
 
 const struct config_server *config_self(const struct config *config)
 {
-    const struct config_server *self = config_find_server(config, config->id);
-
-    ASSERT(self);
-    return self;
+    return config_find_server(config, config->id);
 }
 
 /* ---- Text to values. ---- */
@@ -123,6 +120,17 @@ bool config_parse_number(const char *text, uint64_t *ret_number)
     }
     *ret_number = number;
     return true;
+}
+
+struct slice config_trim(struct slice text)
+{
+    while (text.len > 0 && text.data[0] == ' ') {
+        text = slice_from(text, 1);
+    }
+    while (text.len > 0 && text.data[text.len - 1] == ' ') {
+        text.len--;
+    }
+    return text;
 }
 
 static enum err set_number(struct config_loader *loader, const struct config_row *row, void *to,
@@ -221,26 +229,25 @@ static enum err bad_server(struct config_loader *loader, const char *suffix, con
                        suffix, why, loader->where);
 }
 
-/* Splits "host:rest" or "[v6]:rest"; returns the text after the colon, or NULL. */
-static const char *split_host(const char *text, struct config_server *server)
+const char *config_split_host(const char *text, char ret_host[CONFIG_HOST_MAX])
 {
     bool bracket = text[0] == '[';
     const char *from = bracket ? text + 1 : text;
     size_t len = strcspn(from, bracket ? "]" : ":");
     const char *after = from + len + (bracket && from[len] ? 1 : 0);
 
-    if (len == 0 || len >= sizeof(server->host) || *after != ':') {
+    if (len == 0 || len >= CONFIG_HOST_MAX || *after != ':') {
         return NULL;
     }
-    memcpy(server->host, from, len);
-    server->host[len] = '\0';
+    memcpy(ret_host, from, len);
+    ret_host[len] = '\0';
     return after + 1;
 }
 
 static enum err parse_server(struct config_loader *loader, const char *suffix, const char *text,
                              struct config_server *server)
 {
-    const char *rest = split_host(text, server);
+    const char *rest = config_split_host(text, server->host);
     char port[8] = "";
     uint64_t number = 0;
 

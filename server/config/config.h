@@ -31,6 +31,7 @@ enum {
     CONFIG_TEXT_MAX = 36 << 10, /* Text of a configuration with the longest addresses. */
     CONFIG_WARNINGS_MAX = 8,
     CONFIG_PROXIES_MAX = 64, /* Addresses and blocks in trustedProxies. */
+    CONFIG_JOINS_MAX = 16,   /* Addresses in join. */
 };
 
 /* One `server.N` line. */
@@ -40,6 +41,12 @@ struct config_server {
     uint16_t port;              /* Peer port; 0: a single replica that listens for no peers. */
     bool voter;                 /* False: an observer. */
     uint8_t source;             /* enum config_source; for the parser. */
+};
+
+/* An address for other replicas. */
+struct config_address {
+    char host[CONFIG_HOST_MAX]; /* Name or address, without brackets; "": there is none. */
+    uint16_t port;
 };
 
 struct config_secret {
@@ -53,12 +60,28 @@ struct config_secrets {
     uint32_t count;
 };
 
+enum config_auto_join { /* In the order of the choices of autoJoin. */
+    CONFIG_AUTO_JOIN_OFF,
+    CONFIG_AUTO_JOIN_OBSERVER /* A leader adds replicas that ask for it, as observers. */
+};
+
 /* The ensemble, and how its replicas reach each other. */
 struct config_peers {
-    struct config_server servers[ZAB_MEMBERS_MAX]; /* Ascending by id, this replica included. */
+    /* Ascending by id; this replica is among them unless it joins without a line of its own. */
+    struct config_server servers[ZAB_MEMBERS_MAX];
     uint32_t server_count;
+    bool is_alone; /* Nothing names another replica: `servers` has this one, by default. */
+    char join[CONFIG_LIST_MAX];                    /* Comma separated. */
+    struct config_address joins[CONFIG_JOINS_MAX]; /* `join`, parsed. */
+    uint32_t join_count;
+    uint32_t bootstrap;              /* Replicas 1 to `bootstrap` found; 0: those of server.N. */
+    char advertise[CONFIG_HOST_MAX]; /* host:port; "": as server.N or `listen` says. */
+    struct config_address own;       /* Where other replicas reach this one; "": nowhere. */
+    char zone[ZAB_ZONE_MAX + 1];     /* "": none. */
+    uint32_t auto_join;              /* enum config_auto_join */
+    uint32_t observers_max;
     char listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
-    char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N. */
+    char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N, else of `own`. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */
     char secret_file[CONFIG_PATH_MAX];
     struct config_secrets secrets;   /* As they were at the start; a reload does not change them. */
@@ -247,7 +270,7 @@ enum err config_read_secrets(const char *path, struct config_secrets *ret_secret
 /* Returns the entry of a replica; NULL: there is none. */
 const struct config_server *config_find_server(const struct config *config, uint32_t id);
 
-/* Returns the entry of this replica; there is one after config_load. */
+/* Returns the entry of this replica; NULL: it joins, and has none. */
 const struct config_server *config_self(const struct config *config);
 
 /* True for 127.0.0.0/8, ::1 and "localhost". */

@@ -46,12 +46,18 @@ static enum err check_servers(struct config_loader *loader)
     struct config *config = loader->config;
     uint32_t voters = 0;
 
-    if (config->peers.server_count == 0) {
+    bool joins = config->peers.join_count > 0;
+
+    if (config->peers.server_count == 0 && !joins) {
         config->peers.servers[0] =
             (struct config_server){.id = config->id, .voter = true, .host = "127.0.0.1"};
         config->peers.server_count = 1;
+        config->peers.is_alone = true;
     }
-    if (!config_find_server(config, config->id)) {
+    if (config->peers.server_count == 0) {
+        return ERR_OK;
+    }
+    if (!config_self(config) && !joins) {
         return config_fail(loader,
                            "id: %u is not in the list of servers; add server.%u=host:peerPort or "
                            "correct id",
@@ -199,28 +205,20 @@ static enum err check_probe_address(struct config_loader *loader)
  * address. */
 static enum err check_peer_address(struct config_loader *loader)
 {
-    struct config *config = loader->config;
-    struct config_peers *peers = &config->peers;
-    const struct config_server *self = config_self(config);
+    const struct config_clients *clients = &loader->config->clients;
+    struct config_peers *peers = &loader->config->peers;
+    enum err err = ERR_OK;
 
-    if (peers->listen[0] == '\0') {
-        (void)snprintf(peers->host, sizeof(peers->host), "%s", self->host);
-        peers->port = self->port;
-        return ERR_OK;
+    if (peers->listen[0] != '\0') {
+        err = split_address(loader, "peerListen", peers->listen, peers->host, &peers->port);
     }
-
-    enum err err = split_address(loader, "peerListen", peers->listen, peers->host, &peers->port);
-
-    if (err == ERR_OK && self->port == 0) {
-        err = config_fail(loader, "peerListen: no server.N is given, so no other replica will "
-                                  "connect; add server.N=host:peerPort or remove peerListen");
-    }
-    if (err == ERR_OK &&
-        (peers->port == config->clients.client_port || peers->port == config->clients.probe_port)) {
+    THEN(err, config_set_own(loader));
+    if (err == ERR_OK && peers->listen[0] != '\0' &&
+        (peers->port == clients->client_port || peers->port == clients->probe_port)) {
         err = config_fail(
             loader,
             "peerListen: port %u is also that of %s; change the port of one of these two keys",
-            peers->port, peers->port == config->clients.client_port ? "clientPort" : "probeListen");
+            peers->port, peers->port == clients->client_port ? "clientPort" : "probeListen");
     }
     return err;
 }
@@ -359,17 +357,6 @@ static enum err check_pools(struct config_loader *loader)
     return ERR_OK;
 }
 
-static struct slice trim(struct slice text)
-{
-    while (text.len > 0 && text.data[0] == ' ') {
-        text = slice_from(text, 1);
-    }
-    while (text.len > 0 && text.data[text.len - 1] == ' ') {
-        text.len--;
-    }
-    return text;
-}
-
 /* Parses trustedProxies. A block of all addresses would let every client choose its address. */
 static enum err check_proxies(struct config_loader *loader)
 {
@@ -378,7 +365,7 @@ static enum err check_proxies(struct config_loader *loader)
 
     clients->proxy_count = 0;
     while (rest.len > 0) {
-        struct slice item = trim(slice_cut(&rest, ','));
+        struct slice item = config_trim(slice_cut(&rest, ','));
         struct address_block *block = &clients->proxies[clients->proxy_count];
 
         if (clients->proxy_count == CONFIG_PROXIES_MAX) {
@@ -451,10 +438,10 @@ static enum err check_web_dir(struct config_loader *loader)
 enum err config_check(struct config_loader *loader)
 {
     enum err (*const checks[])(struct config_loader * loader) = {
-        check_servers,      check_tls,   check_client_address, check_probe_address,
-        check_peer_address, check_sizes, check_sessions,       check_tree_bytes,
-        check_pools,        check_super, check_proxies,        check_web_dir,
-        config_check_peers,
+        config_check_join,   check_servers,      check_tls,   check_client_address,
+        check_probe_address, check_peer_address, check_sizes, check_sessions,
+        check_tree_bytes,    check_pools,        check_super, check_proxies,
+        check_web_dir,       config_check_peers,
     };
     enum err err = ERR_OK;
 

@@ -45,11 +45,22 @@ enum err config_set_value(struct config_loader *loader, const struct config_row 
 /* Parses the value of `server.<suffix>`. */
 enum err config_set_server(struct config_loader *loader, const char *suffix, const char *text);
 
+/* Splits "host:rest" or "[v6]:rest"; returns the text after the colon, or NULL. */
+const char *config_split_host(const char *text, char ret_host[CONFIG_HOST_MAX]);
+
+/* Returns the text without blanks at its ends. */
+struct slice config_trim(struct slice text);
+
 /* Parses decimal digits; false when the text is not a number or is above UINT64_MAX. */
 bool config_parse_number(const char *text, uint64_t *ret_number);
 
 /* Checks the rules that hold across keys, and reads the secret file. */
 enum err config_check(struct config_loader *loader);
+enum err config_check_join(struct config_loader *loader);
+
+/* Sets where others reach this replica, and where it listens unless peerListen says so. Called once
+ * the list of servers and peerListen are parsed. */
+enum err config_set_own(struct config_loader *loader);
 enum err config_check_peers(struct config_loader *loader);
 
 #endif

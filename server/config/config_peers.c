@@ -88,6 +88,18 @@ static bool find_beyond(const struct config *config, char ret_where[CONFIG_WHERE
         (void)snprintf(ret_where, CONFIG_WHERE_MAX, "peerListen (%.64s)", config->peers.listen);
         return true;
     }
+    if (config->peers.advertise[0] && !config_is_loopback(config->peers.own.host)) {
+        (void)snprintf(ret_where, CONFIG_WHERE_MAX, "advertisePeer (%s)", config->peers.advertise);
+        return true;
+    }
+    for (uint32_t i = 0; i < config->peers.join_count; i++) {
+        const char *host = config->peers.joins[i].host;
+
+        if (!config_is_loopback(host)) {
+            (void)snprintf(ret_where, CONFIG_WHERE_MAX, "join (%s)", host);
+            return true;
+        }
+    }
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
         const struct config_server *server = &config->peers.servers[i];
 

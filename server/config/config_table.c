@@ -24,6 +24,7 @@
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const full_names[] = {"refuse", "drop", NULL};
 static const char *const tls_names[] = {"off", "accept", "dial", "required", NULL};
+static const char *const auto_join_names[] = {"off", "observer", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
 
 static const char *const client_tls_names[] = {"off", "optional", "required", NULL};
@@ -93,7 +94,23 @@ static const struct config_row rows[] = {
         "microseconds that the core polls for work before it sleeps, if requests come often; 0: no "
         "polling"),
     TEXT("peerListen", peers.listen, "", 0,
-         "numeric address:port to listen for other replicas on, if not that of server.N"),
+         "numeric address:port to listen for other replicas on, if not that of server.N or "
+         "advertisePeer"),
+    TEXT("advertisePeer", peers.advertise, "", 0,
+         "host:port under which other replicas reach this one, if not that of server.N or "
+         "peerListen"),
+    TEXT("join", peers.join, "", 0,
+         "host:port of replicas of an ensemble that this one is to join, comma separated; a name "
+         "counts with all its addresses"),
+    NUMBER("bootstrap", U32, peers.bootstrap, "0", 0, ZAB_MEMBERS_MAX,
+           "replicas 1 to this number found a new ensemble, all others only join; 0: the lines "
+           "server.N name the founders"),
+    TEXT("zone", peers.zone, "", 0,
+         "where this replica runs, for example the name of a data centre; shown with the member"),
+    CHOICE("autoJoin", peers.auto_join, "off", auto_join_names,
+           "observer: as leader, add replicas that wait to be added, as observers"),
+    LIMIT("maxObservers", U32, peers.observers_max, "16", 0, ZAB_MEMBERS_MAX,
+          "observers beyond which autoJoin adds no replica"),
     TEXT("peerSecretFile", peers.secret_file, "", 0,
          "file with the secret that all replicas share, and in a second line another secret that "
          "is accepted as well"),

@@ -26,7 +26,7 @@ static bool take_host(char host[256], uint16_t *ret_port, const struct zab_texts
 /* Takes the first address from the first configuration that has one. */
 static void take_first(const struct addresses *from, uint32_t id, struct tcp_peer *peer)
 {
-    const struct slice sources[] = {from->committed, from->pending, from->hint};
+    const struct slice sources[] = {from->committed, from->pending, from->hint, from->outside};
     struct zab_texts texts;
 
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
@@ -54,15 +54,24 @@ static void take_next(const struct addresses *from, uint32_t id, struct tcp_peer
     }
 }
 
+static void take_file(struct tcp_peer *peer, const char *host, uint16_t port)
+{
+    (void)snprintf(peer->host, sizeof peer->host, "%s", host);
+    peer->port = port;
+}
+
 bool addresses_find(const struct addresses *from, uint32_t id, struct tcp_peer *ret_peer)
 {
     const struct config_server *server = config_find_server(from->config, id);
     bool may_dial = true;
 
     *ret_peer = (struct tcp_peer){.id = id};
+    if (id == from->config->id && from->config->peers.own.port != 0) {
+        take_file(ret_peer, from->config->peers.own.host, from->config->peers.own.port);
+        return true;
+    }
     if (server) {
-        (void)snprintf(ret_peer->host, sizeof ret_peer->host, "%s", server->host);
-        ret_peer->port = server->port;
+        take_file(ret_peer, server->host, server->port);
         return true;
     }
     take_first(from, id, ret_peer);
@@ -131,7 +140,10 @@ void addresses_compare(const struct config *config, const struct zab_config *com
     struct differences found = {.text = text, .len = sizeof head - 1};
 
     (void)snprintf(text, LIST_TEXT_MAX, "%s", head);
-    if (committed->count > 0 && config->peers.port != 0) {
+    bool has_list =
+        config->peers.port != 0 && config->peers.server_count > 0 && !config->peers.is_alone;
+
+    if (committed->count > 0 && has_list) {
         compare_members(config, committed, &found);
     }
     if (found.count == 0) {

@@ -5,7 +5,7 @@
  * A line server.N of the file wins, as this replica's network may need another address than that
  * of the replicated configuration. Else the committed configuration has the address, and the
  * pending one the next address. Else a hint has it: the newest configuration that this replica has
- * known before it lost its log.
+ * known before it lost its log. A replica that is no member yet knows them from another one.
  */
 #ifndef SERVER_PROCESS_ADDRESSES_H
 #define SERVER_PROCESS_ADDRESSES_H
@@ -23,6 +23,7 @@ struct addresses {
     struct slice committed;
     struct slice pending;
     struct slice hint;
+    struct slice outside; /* Of an ensemble in which this replica is not. */
 };
 
 /* Fills the addresses of replica `id`; without one, the host is "". Returns false if an address is

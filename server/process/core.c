@@ -152,6 +152,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         core_take_removal(server, effect->removed.zxid);
         break;
     case ZAB_FX_SEARCH:
+        core->publish_now = true; /* core_look_at_join follows the status. */
         break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
@@ -408,6 +409,7 @@ static void publish(struct server *server)
     core_log_refusals(server);
     core_keep_members(server);
     replica_status(server->core.replica, &status);
+    core_look_at_join(server, &status.zab);
     log_clock(&server->core, &status);
     gate_publish(&server->gate, &status);
     core_tell_manager(server, &status.zab);
@@ -489,6 +491,7 @@ static void turn(struct server *server)
     check_aside(server);
     drain(server);
     core_end_removed(server);
+    core_tell_reached(server);
     end_turn(server);
 }
 

@@ -25,7 +25,7 @@ static void take_address(const struct zab *zab, struct core_peer *link)
     if (link->address_known && link->address_version == version) {
         return;
     }
-    link->address_known = true;
+    link->address_known = zab_config(zab)->count > 0; /* The first one has version 0, too. */
     link->address_version = version;
     (void)zab_config_texts(zab_config_bytes(zab), link->id, &texts);
     links_address(&texts, link->address);
@@ -64,16 +64,22 @@ static void check_list(struct server *server)
 void core_refresh_links(struct server *server)
 {
     struct core *core = &server->core;
+    const struct zab *zab = replica_zab(core->replica);
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
-    size_t count = zab_peers(replica_zab(core->replica), peers, ZAB_MEMBERS_MAX);
+    struct zab_waiting waiting[ZAB_OUTSIDERS_MAX];
+    size_t count = zab_peers(zab, peers, ZAB_MEMBERS_MAX);
+    size_t outside = min_size(zab_waiting(zab, waiting, ZAB_OUTSIDERS_MAX), LINKS_MAX - 1 - count);
     uint32_t ids[LINKS_MAX] = {server->config->id};
 
     for (size_t i = 0; i < count; i++) {
-        ids[i + 1] = peers[i].id;
+        ids[1 + i] = peers[i].id;
     }
-    links_keep(&core->links, ids, count + 1);
+    for (size_t i = 0; i < outside; i++) {
+        ids[1 + count + i] = waiting[i].id;
+    }
+    links_keep(&core->links, ids, 1 + count + outside);
     for_each_link (link, &core->links) {
-        take_address(replica_zab(core->replica), link);
+        take_address(zab, link);
     }
     check_files(core, server->config, (uint32_t)count);
     check_list(server);
@@ -88,7 +94,8 @@ static struct addresses addresses_now(const struct server *server)
     struct addresses from = {.config = server->config,
                              .committed = zab_config_bytes(zab),
                              .pending = zab_pending_bytes(zab),
-                             .hint = blob_slice(core->hint)};
+                             .hint = blob_slice(core->hint),
+                             .outside = zab_outside_bytes(zab)};
     struct zab_config hint;
 
     if (core->hint && zab_config_decode(from.hint, &hint) == ERR_OK &&

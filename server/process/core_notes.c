@@ -28,8 +28,9 @@ void core_keep_members(struct server *server)
     struct core_notes *notes = &server->core.notes;
     const struct zab *zab = replica_zab(server->core.replica);
     const struct zab_config *committed = zab_config(zab);
-    bool is_due = committed->level >= ZAB_LEVEL_TEXTS && committed->version > notes->version &&
-                  !notes->is_busy && server->core.now_ms >= notes->retry_ms;
+    bool is_new = !notes->is_kept || committed->version > notes->version;
+    bool is_due = committed->level >= ZAB_LEVEL_TEXTS && is_new && !notes->is_busy &&
+                  server->core.now_ms >= notes->retry_ms;
 
     if (!is_due) {
         return;
@@ -56,6 +57,7 @@ void core_note_written(struct core *core, const struct worker_job *job)
     }
     notes->is_busy = false;
     if (job->err == ERR_OK) {
+        notes->is_kept = true;
         notes->version = job->zxid;
     } else {
         notes->retry_ms = core->now_ms + RETRY_MS;

@@ -43,7 +43,11 @@ static void on_up(void *ctx, uint32_t peer, const struct tcp_identity *identity)
         entry->refusal_waits = false;
     }
     core_tell_facts(server);
-    log_info("zab", "peer {peer}%u is connected", peer);
+    if (identity->is_outsider) {
+        log_info("zab", "replica {peer}%u, which is no member, is connected", peer);
+    } else {
+        log_info("zab", "peer {peer}%u is connected", peer);
+    }
     core_step(server, &event);
 }
 
@@ -148,6 +152,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
                                   .on_refused = on_refused,
                                   .on_listen = on_listen,
                                   .on_duplicate = on_duplicate,
+                                  .on_join = core_on_join,
                                   .on_message = on_message,
                                   .ctx = server};
     uint32_t count = core_list_peers(server, peers);
@@ -163,6 +168,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .tls = (enum keys_mode)config->peers.tls,
         .ensemble = config->process.environment,
         .queue_bytes_max = config->peers.queue_bytes_max,
+        .outsiders_max = TCP_OUTSIDERS_MAX,
         .shaking_max = config->peers.handshakes_max,
         .connect_timeout_ms = config->zab.tick_ms,
         .probe_ms = config->zab.tick_ms,
@@ -188,8 +194,10 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
             error, SERVER_ERROR_MAX,
             "%s: cannot listen for peers on %s port %u (%s); stop the process that uses the port "
             "or change the key",
-            config->peers.listen[0] ? "peerListen" : "server.N", config->peers.host,
-            config->peers.port, err_text(err));
+            config->peers.listen[0]                          ? "peerListen"
+            : config_self(config) && !config->peers.is_alone ? "server.N"
+                                                             : "advertisePeer",
+            config->peers.host, config->peers.port, err_text(err));
     }
     return err;
 }

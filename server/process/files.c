@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "storage/store.h"
 #include "zab/tcp/resolve.h"
+#include "zab/tcp/tcp.h"
 
 #include <stdio.h>
 
@@ -12,6 +13,8 @@ enum {
     CORE_FILES = 15 + RESOLVE_LISTEN_MAX + 8,
     /* Each peer: its connection, one being dialed, one being replaced, and a snapshot file. */
     PEER_FILES = 4,
+    /* Connected replicas that are no members, and dialed addresses of join. */
+    OUTSIDER_FILES = 2 * TCP_OUTSIDERS_MAX,
     PEERS_MIN = 8,   /* The reserve is for at least this number of peers, */
     PEERS_SPARE = 4, /* and for so many that join while the process runs. */
     STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
@@ -44,7 +47,8 @@ static uint32_t share_of(uint64_t limit, uint32_t min, uint32_t max)
 static struct files_plan plan_reserve(const struct config *config, uint64_t limit,
                                       uint32_t open_now)
 {
-    uint32_t known = config->peers.server_count > 0 ? config->peers.server_count - 1 : 0;
+    uint32_t members = config->peers.server_count + config->peers.bootstrap;
+    uint32_t known = members > 0 ? members - 1 : 0;
     /* One more thread serves waiting clients. */
     uint32_t threads = config->clients.http_threads + 1;
     struct files_plan plan = {.limit = limit,
@@ -56,8 +60,8 @@ static struct files_plan plan_reserve(const struct config *config, uint64_t limi
      * may hold half as many each: the probe thread, its mailbox, and the probe port. */
     uint32_t seats = plan.seats + 3 * (plan.seats / 2);
 
-    plan.reserve = open_now + CORE_FILES + STORAGE_FILES + AUDIT_FILES + FRONT_FILES +
-                   plan.peers * PEER_FILES + threads * THREAD_FILES + PROBE_FILES +
+    plan.reserve = open_now + CORE_FILES + OUTSIDER_FILES + STORAGE_FILES + AUDIT_FILES +
+                   FRONT_FILES + plan.peers * PEER_FILES + threads * THREAD_FILES + PROBE_FILES +
                    plan.handshakes + plan.lingers + seats;
     return plan;
 }

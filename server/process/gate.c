@@ -82,13 +82,15 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
         tcp_figures(core->tcp, &to->tcp);
     }
     to->links = core->links;
+    memcpy(to->join_text, core->join.text, sizeof to->join_text);
+    memcpy(to->join_missing, core->join.missing, sizeof to->join_missing);
     memcpy(to->list_differs, core->list.differs, sizeof to->list_differs);
     memcpy(to->not_listening, core->listen.why, sizeof to->not_listening);
     to->heartbeat_count = replica_heartbeats(core->replica, to->heartbeats);
     to->at_ms = core->now_ms;
     to->store = figures;
     mutex_unlock(&gate->mutex);
-    gate_shares_divide(gate, members_count(gate->server->config, &to->config));
+    gate_shares_divide(gate, max_u32(members_count(gate->server->config, &to->config), 1));
     atomic_store(&gate->role, (uint32_t)role_of(gate));
     atomic_store(&gate->aside, status->aside.why);
     atomic_store(&gate->log_waits, status->aside.log_waits ? status->aside.why : NULL);

@@ -81,25 +81,50 @@ static void check_disk(struct gate *gate, struct gate_check *checks, size_t *cou
 
 /* Adds the check of the server list, which never fails: the members are those of the replicated
  * configuration. */
-static void check_list(const struct publication *published, struct gate_check *checks,
-                       size_t *count)
+static void check_list(struct gate *gate, const struct publication *published,
+                       struct gate_check *checks, size_t *count)
 {
+    const struct config_peers *file = &gate->server->config->peers;
+    const char *agrees = file->server_count == 0 ? "the configuration has no server list"
+                                                 : "the server list names the members";
+
     check_add(checks, count, "server_list", true,
-              published->list_differs[0] != '\0' ? published->list_differs
-                                                 : "the server list names the members");
+              published->list_differs[0] != '\0' ? published->list_differs : agrees);
 }
 
-static void check_member(struct gate *gate, bool votes, const char *why, struct gate_check *checks,
-                         size_t *count)
+/* Returns why this disk is not, or not yet, that of a member; NULL: it is. A replica that joins has
+ * more to say than the protocol, which knows no addresses. */
+static const char *why_no_member(const struct gate *gate, const struct publication *published)
 {
-    uint64_t zxid = atomic_load(&gate->removed);
-    char text[GATE_CHECK_TEXT_MAX];
+    const struct zab_status *zab = &published->replica.zab;
+    bool is_sound = !zab->quarantined && !zab->unknown_disk && !zab->bootstrapping;
 
-    (void)snprintf(
-        text, sizeof text,
-        "the change of the members at zxid 0x%" PRIx64 " has removed this replica: it ends", zxid);
-    check_add(checks, count, "member", votes && zxid == 0,
-              zxid != 0 ? text : (votes ? "this disk is a member of the cluster" : why));
+    if (published->join_text[0] != '\0') {
+        return published->join_text;
+    }
+    if (is_sound && zab_config_find(&published->config, gate->server->config->id)) {
+        return NULL;
+    }
+    return zab->reason ? zab->reason : ""; /* NULL before the first turn. */
+}
+
+static void check_member(struct gate *gate, const struct publication *published,
+                         struct gate_check *checks, size_t *count)
+{
+    const char *why = why_no_member(gate, published);
+    uint64_t zxid = atomic_load(&gate->removed);
+    char text[2 * GATE_CHECK_TEXT_MAX]; /* check_add shortens it. */
+
+    if (zxid != 0) {
+        (void)snprintf(text, sizeof text,
+                       "the change of the members at zxid 0x%" PRIx64
+                       " has removed this replica: it ends",
+                       zxid);
+    } else {
+        (void)snprintf(text, sizeof text, "%s%s",
+                       why ? why : "this disk is a member of the cluster", published->join_missing);
+    }
+    check_add(checks, count, "member", !why && zxid == 0, text);
 }
 
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
@@ -107,14 +132,13 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     struct publication *published = gate_published(gate);
     const struct zab_status *zab = &published->replica.zab;
     const char *text = zab->reason ? zab->reason : ""; /* NULL before the first turn. */
-    bool voting = !zab->quarantined && !zab->unknown_disk && !zab->bootstrapping;
     struct gate_status status;
     char no_leader[GATE_CHECK_TEXT_MAX];
     const char *why = "";
     size_t count = 0;
 
     gate_status(gate, &status);
-    check_member(gate, voting, text, checks, &count);
+    check_member(gate, published, checks, &count);
     explain_no_leader(published, no_leader, sizeof no_leader);
     check_add(checks, &count, "leader", status.leader != 0,
               status.leader != 0 ? "a leader is known" : no_leader);
@@ -125,7 +149,7 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     check_add(checks, &count, "fresh", fresh, fresh ? "recent contact with the leader" : why);
     check_disk(gate, checks, &count);
     check_tree(gate, &published->replica.room, checks, &count);
-    check_list(published, checks, &count);
+    check_list(gate, published, checks, &count);
     check_add(checks, &count, "not_draining", !status.draining,
               status.draining ? "shutting down" : "not shutting down");
     mem_free(published);

@@ -427,7 +427,7 @@ zxid_t gate_write_ensemble(struct gate *gate, bool https, struct jsonw *json)
         in_step += write_member(gate, json, copy, &members.rows[i], https) ? 1 : 0;
     }
     jsonw_array_end(json);
-    gate_write_changes(json, copy, in_step);
+    gate_write_changes(gate, json, copy, in_step, https);
     jsonw_object_end(json);
     mem_free(copy);
     return version;

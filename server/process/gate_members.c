@@ -1,6 +1,11 @@
 /* The configuration in the answer of /ensemble/v1: roles, what it tolerates, and what changes. */
 #include "server/op/change.h"
+#include "server/process/join_text.h"
 #include "server/process/server_int.h"
+
+enum {
+    COMMAND_MAX = 1200 /* The longest texts, each character quoted. */
+};
 
 static enum op_role role_of(const struct zab_member *member)
 {
@@ -67,8 +72,27 @@ static void write_known(struct jsonw *json, const char *key, const char *text)
     }
 }
 
+/* Writes the command that adds the replica, if it has said its address. */
+static void write_command(struct gate *gate, struct jsonw *json, const struct waiting_row *row,
+                          bool https)
+{
+    const struct join_command command = {
+        .id = row->id,
+        .address = row->address,
+        .zone = row->zone,
+        .endpoint = gate->server->config->clients.advertise_client,
+        .https = https,
+    };
+    char text[COMMAND_MAX];
+
+    if (row->address[0] != '\0' && join_command_text(&command, text, sizeof text)) {
+        jsonw_kv_cstr(json, "command", text);
+    }
+}
+
 /* Writes the replicas that wait to be added, as they describe themselves. */
-static void write_waiting(struct jsonw *json, const struct publication *copy)
+static void write_waiting(struct gate *gate, struct jsonw *json, const struct publication *copy,
+                          bool https)
 {
     jsonw_kv_array(json, "waiting");
     for (size_t i = 0; i < copy->waiting_count; i++) {
@@ -79,6 +103,7 @@ static void write_waiting(struct jsonw *json, const struct publication *copy)
         write_known(json, "peer", row->address);
         write_known(json, "client", row->client);
         write_known(json, "zone", row->zone);
+        write_command(gate, json, row, https);
         jsonw_kv_u64(json, "waits_ms",
                      copy->at_ms > row->since_ms ? copy->at_ms - row->since_ms : 0);
         if (row->fault != ZAB_FAULT_NONE) {
@@ -89,7 +114,8 @@ static void write_waiting(struct jsonw *json, const struct publication *copy)
     jsonw_array_end(json);
 }
 
-void gate_write_changes(struct jsonw *json, const struct publication *copy, uint32_t in_step)
+void gate_write_changes(struct gate *gate, struct jsonw *json, const struct publication *copy,
+                        uint32_t in_step, bool https)
 {
     uint32_t voters = zab_config_voters(&copy->config);
 
@@ -102,5 +128,5 @@ void gate_write_changes(struct jsonw *json, const struct publication *copy, uint
     }
     write_pending(json, copy);
     write_removed(json, &copy->config);
-    write_waiting(json, copy);
+    write_waiting(gate, json, copy, https);
 }

@@ -231,6 +231,8 @@ static void write_peers(const struct config *config, const struct publication *p
         ids += core_peer_duplicate(config, link, now_ms) ? 1 : 0;
     }
     gauge(out, "zabra_peers_connected", "Peers connected.", tcp->connected);
+    gauge(out, "zabra_waiting_replicas",
+          "Connected replicas that are no members and wait to be added.", published->waiting_count);
     write_seals(published, out);
     counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp->bytes_in);
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp->bytes_out);

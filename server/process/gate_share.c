@@ -48,9 +48,8 @@ static void divide(struct buckets *buckets, const struct config *config, uint64_
 void gate_shares_init(struct gate *gate)
 {
     const struct config *config = gate->server->config;
-    uint32_t members = config->peers.server_count;
+    uint32_t members = max_u32(config->peers.server_count + config->peers.bootstrap, 1);
 
-    ASSERT(members > 0);
     gate->share_members = members;
     init_buckets(&gate->remembered_client, config,
                  part_of(config->tree.remembered_client_max, members));

@@ -2,8 +2,8 @@
  * links.h - what this replica knows about its connection with each other replica, by id.
  *
  * Members come and go while the process runs, so no index of another list names an entry. The table
- * has an entry for this replica and for each peer of the protocol core; an entry ends with its
- * peer.
+ * has an entry for this replica and for each peer of the protocol core, and for each connected
+ * replica that waits to be added; an entry ends with its peer.
  *
  * Not thread safe: the core owns the table, and other threads read a copy.
  */

@@ -23,6 +23,9 @@ void members_list(const struct config *config, const struct zab_config *committe
         ret_members->rows[ret_members->count++] =
             (struct member_row){.id = server->id, .voter = server->voter, .server = server};
     }
+    for (uint32_t id = 1; committed->count == 0 && id <= config->peers.bootstrap; id++) {
+        ret_members->rows[ret_members->count++] = (struct member_row){.id = id, .voter = true};
+    }
     ASSERT(ret_members->count == members_count(config, committed));
 }
 
@@ -31,10 +34,14 @@ bool members_votes(const struct config *config, const struct zab_config *committ
     const struct zab_member *member = zab_config_find(committed, id);
     const struct config_server *server = config_find_server(config, id);
 
-    return committed->count > 0 ? member && has_seat(member) : server && server->voter;
+    if (committed->count > 0) {
+        return member && has_seat(member);
+    }
+    return server ? server->voter : id <= config->peers.bootstrap;
 }
 
 uint32_t members_count(const struct config *config, const struct zab_config *committed)
 {
-    return committed->count > 0 ? committed->count : config->peers.server_count;
+    return committed->count > 0 ? committed->count
+                                : config->peers.server_count + config->peers.bootstrap;
 }

@@ -2,7 +2,8 @@
  * members.h - the members of the ensemble, as clients and operators see them.
  *
  * The committed configuration says which replicas are members, and which vote. The file says it
- * only until the ensemble is founded; later its lines override addresses. Pure. Any thread.
+ * only until the ensemble is founded; later its lines override addresses. A replica that joins
+ * knows no members until it is one. Pure. Any thread.
  */
 #ifndef SERVER_PROCESS_MEMBERS_H
 #define SERVER_PROCESS_MEMBERS_H

@@ -436,6 +436,10 @@ static void take_report(const struct store_report *report, struct view *view,
         .level_max = init->level_max,
         .seeds = init->seeds,
         .seed_count = init->seed_count,
+        .bootstrap = init->bootstrap,
+        .texts = init->texts,
+        .auto_join = init->auto_join,
+        .max_observers = init->max_observers,
         .limits = init->limits,
         .rng_seed = init->rng_seed,
         .now_ms = init->now_ms,
@@ -491,9 +495,7 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     }
     take_report(report, view, options);
     if (report->verdict == STORE_EMPTY) {
-        const struct zab_seed *self = replica_seed(&options->zab, options->zab.id);
-
-        return format(store, self && self->voter, options, ret_identity);
+        return format(store, replica_founds(&options->zab), options, ret_identity);
     }
     if (report->is_lost || !report->has_identity) {
         PROBE("recover.lost_disk");

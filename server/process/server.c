@@ -123,7 +123,7 @@ static void log_verdict(const struct config *config, const struct store_report *
     }
 }
 
-/* A replica without server.N is alone: it has no port for other replicas. */
+/* A replica that is alone, by its configuration, has no port for other replicas. */
 static bool is_reachable(const struct config *config, const struct zab_config *known,
                          char error[SERVER_ERROR_MAX])
 {
@@ -133,8 +133,8 @@ static bool is_reachable(const struct config *config, const struct zab_config *k
     (void)snprintf(
         error, SERVER_ERROR_MAX,
         "server.%u: missing, but the ensemble that this data directory belongs to has %u members; "
-        "give the address of this replica for the others, server.%u=host:peerPort, or change "
-        "dataDir",
+        "give the address of this replica for the others, server.%u=host:peerPort or "
+        "advertisePeer=host:peerPort, or change dataDir",
         config->id, known->count, config->id);
     return false;
 }
@@ -150,15 +150,52 @@ static enum err removed(const struct config *config, zxid_t zxid, char error[SER
     return ERR_REMOVED;
 }
 
-static void fill_options(struct server *server)
+/* What this replica says of itself. Texts that no configuration can hold are not said. */
+static struct zab_texts own_texts(const struct config *config)
+{
+    const struct config_peers *peers = &config->peers;
+    const struct zab_texts texts = {.port = peers->own.port,
+                                    .host = slice_str(peers->own.host),
+                                    .client = slice_str(config->clients.advertise_client),
+                                    .zone = slice_str(peers->zone)};
+    struct zab_texts known = texts;
+
+    if (!zab_texts_are_sound(&known)) {
+        known.client = slice_make(NULL, 0);
+    }
+    return known;
+}
+
+static void fill_seeds(struct server *server)
 {
     const struct config *config = server->config;
     struct zab_init *init = &server->options.zab;
 
     for (uint32_t i = 0; i < config->peers.server_count; i++) {
-        server->seeds[i] = (struct zab_seed){.id = config->peers.servers[i].id,
-                                             .voter = config->peers.servers[i].voter};
+        const struct config_server *from = &config->peers.servers[i];
+
+        server->seeds[i] =
+            (struct zab_seed){.id = from->id,
+                              .voter = from->voter,
+                              .texts = {.port = from->port, .host = slice_str(from->host)}};
+        if (from->id == config->id) {
+            server->seeds[i].texts = own_texts(config);
+        }
     }
+    init->seeds = server->seeds;
+    init->seed_count = config->peers.server_count;
+    init->bootstrap = config->peers.bootstrap;
+    init->texts = own_texts(config);
+    init->auto_join = config->peers.auto_join == CONFIG_AUTO_JOIN_OBSERVER;
+    init->max_observers = config->peers.observers_max;
+}
+
+static void fill_options(struct server *server)
+{
+    const struct config *config = server->config;
+    struct zab_init *init = &server->options.zab;
+
+    fill_seeds(server);
     fill_limits(config, &server->options);
     server->options.boot = os_random_u64() | 1;
     server->options.view = server->view;
@@ -169,8 +206,6 @@ static void fill_options(struct server *server)
     init->id = config->id;
     init->incarnation = os_random_u64() | 1;
     init->level_max = ZAB_LEVEL_KNOWN;
-    init->seeds = server->seeds;
-    init->seed_count = config->peers.server_count;
     init->rng_seed = os_random_u64();
     init->now_ms = os_now_ms();
 }
@@ -200,6 +235,32 @@ static void explain_recovery(const struct config *config, enum err err,
     }
 }
 
+/* The first configuration of a disk is kept without texts: the file `members` may have it with
+ * them. */
+static void take_texts(struct blob *hint, struct zab_init *init)
+{
+    const struct zab_config *known = &init->config;
+    struct zab_config noted;
+
+    if (hint && !init->config_bytes && known->count > 0 &&
+        zab_config_decode(blob_slice(hint), &noted) == ERR_OK && noted.version == known->version &&
+        noted.history == known->history && noted.count == known->count &&
+        memcmp(noted.members, known->members, known->count * sizeof known->members[0]) == 0) {
+        init->config_bytes = blob_ref(hint);
+    }
+}
+
+/* A directory keeps how it was made: else its replica could found a second ensemble. */
+static void warn_founder(const struct config *config, const struct zab_init *init)
+{
+    if (init->config.count == 0 && !init->bootstrapping && replica_founds(init)) {
+        log_warn("storage",
+                 "{path}%s was made by a start as a replica that only joins: it founds no "
+                 "ensemble; to let it found, stop it and empty the directory",
+                 config->storage.data_dir);
+    }
+}
+
 static enum err recover_replica(struct server *server, struct store_report *report,
                                 char error[SERVER_ERROR_MAX])
 {
@@ -225,7 +286,10 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     if (!is_reachable(config, known, error)) {
         return ERR_CONFIG;
     }
+    warn_founder(config, &server->options.zab);
     core->hint = notes_find_members(&server->vfs, core->identity.cluster, &core->notes.version);
+    core->notes.is_kept = core->hint != NULL;
+    take_texts(core->hint, &server->options.zab);
     log_info("storage", "recovered in {ms}%llu ms up to zxid {zxid}0x%llx",
              (unsigned long long)(os_now_ms() - begin_ms),
              (unsigned long long)server->options.zab.committed);

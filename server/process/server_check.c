@@ -78,6 +78,8 @@ static void explain_peer(const struct config *config, int failed, char error[SER
 
     if (config->peers.listen[0]) {
         explain("peerListen", NULL, config->peers.host, config->peers.port, failed, error);
+    } else if (!self || config->peers.is_alone) {
+        explain("advertisePeer", NULL, config->peers.host, config->peers.port, failed, error);
     } else if (failed == -EADDRINUSE && self->port == config->clients.client_port) {
         (void)snprintf(
             error, SERVER_ERROR_MAX,

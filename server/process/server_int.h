@@ -162,6 +162,28 @@ struct core_listen {
     uint64_t pause_ms;          /* Pause before the next log line. */
 };
 
+enum {
+    JOIN_TEXT_MAX = GATE_CHECK_TEXT_MAX
+};
+
+/* How the core finds replicas beyond its members. */
+struct core_join {
+    bool is_on;      /* The transport was given addresses to dial. */
+    bool is_reached; /* As last told to the protocol. */
+
+    struct core_join_why {           /* One for each address of `join`. */
+        char text[PEER_REFUSED_MAX]; /* Why it is not reached; "": it is, or is not dialed. */
+        bool waits;                  /* `text` is still to be logged, */
+        uint64_t since_ms;           /* since then. */
+        uint64_t logged_ms;          /* Time of the last log line; 0: none. */
+    } whys[CONFIG_JOINS_MAX];
+
+    char text[JOIN_TEXT_MAX]; /* Why this replica is no member; "": it is, or it does not join. */
+    char missing[JOIN_TEXT_MAX];         /* Which addresses of join it does not reach; "": none. */
+    uint32_t waiting[ZAB_OUTSIDERS_MAX]; /* Replicas that wait to be added, as logged. */
+    size_t waiting_count;
+};
+
 /* How the server list of the file differs from the members. */
 struct core_list {
     bool is_compared;            /* It was compared with the configuration of */
@@ -171,7 +193,8 @@ struct core_list {
 
 /* The optional files of the data directory (notes.h). */
 struct core_notes {
-    zxid_t version;      /* Of the configuration that was written last. */
+    bool is_kept;        /* There is a file `members`, with the configuration of */
+    zxid_t version;      /* this version; that of the first one is 0. */
     bool is_busy;        /* The worker writes one. */
     uint64_t retry_ms;   /* No earlier write after one that has failed. */
     uint64_t removed_ms; /* When this replica learned that it was removed. */
@@ -186,6 +209,8 @@ struct publication {
     size_t peer_count;
     struct links links;
     char list_differs[LIST_TEXT_MAX];             /* core_list.differs. */
+    char join_text[JOIN_TEXT_MAX];                /* core_join.text. */
+    char join_missing[JOIN_TEXT_MAX];             /* core_join.missing. */
     char not_listening[PEER_REFUSED_MAX];         /* Why peers cannot connect yet; "": they can. */
     struct heartbeat heartbeats[ZAB_MEMBERS_MAX]; /* The last status report of each replica. */
     size_t heartbeat_count;
@@ -236,6 +261,7 @@ struct core {
     uint32_t files_peers; /* The greatest number of peers so far (check_files). */
     struct core_list list;
     struct core_notes notes;
+    struct core_join join;
     struct blob *hint; /* The configuration of the file `members`; NULL: none. */
     struct core_listen listen;
     uint64_t retire_ms; /* No connection of a removed secret or CA is closed before this. */
@@ -366,6 +392,14 @@ void core_follow_members(struct server *server);
 /* Core thread: passes what this process knows of the members' addresses to the protocol. */
 void core_tell_facts(struct server *server);
 
+/* core_join.c, core thread. core_look_at_join, called now and then, gives the transport the
+ * addresses to dial besides the members, and finds out what /readyz and the log say about them.
+ * core_tell_reached, called in each turn, tells the protocol whether all addresses of join are
+ * reached. core_on_join is a callback of the transport. */
+void core_look_at_join(struct server *server, const struct zab_status *status);
+void core_tell_reached(struct server *server);
+void core_on_join(void *ctx, const struct tcp_address *address, const char *why);
+
 /* core_notes.c, core thread. core_keep_members, called now and then, lets the worker write the
  * newest committed configuration. core_take_removal handles ZAB_FX_REMOVED; core_end_removed,
  * called in each turn, then ends the process. core_note_written takes the worker's answer. */
@@ -387,8 +421,9 @@ void core_log_refusals(struct server *server);
 
 void core_retire_peer(struct server *server);
 
-/* Core thread: gives each peer of the protocol an entry in the table of connections, and drops the
- * others. Called at the start and before each publication. */
+/* Core thread: gives each peer of the protocol, and each replica that waits to be added, an entry
+ * in the table of connections, and drops the others. Called at the start and before each
+ * publication. */
 void core_refresh_links(struct server *server);
 
 void gate_init(struct gate *gate, struct server *server);
@@ -400,7 +435,8 @@ void gate_write_role(struct jsonw *json, const struct zab_config *config,
 
 /* Writes what the configuration tolerates and which change of it is under way. `in_step`: voters
  * that serve, as this replica sees them. */
-void gate_write_changes(struct jsonw *json, const struct publication *copy, uint32_t in_step);
+void gate_write_changes(struct gate *gate, struct jsonw *json, const struct publication *copy,
+                        uint32_t in_step, bool https);
 
 /* Core thread: copies the core's state for the other threads. */
 void gate_publish(struct gate *gate, const struct replica_status *status);

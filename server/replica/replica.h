@@ -122,6 +122,9 @@ struct replica_status {
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);
 
+/* Whether the configuration file makes this replica, with an empty disk, a founder. */
+bool replica_founds(const struct zab_init *init);
+
 /* Returns a replica's entry of the configuration file; NULL: there is none. */
 const struct zab_seed *replica_seed(const struct zab_init *init, uint32_t id);
 

@@ -16,6 +16,13 @@ const struct zab_seed *replica_seed(const struct zab_init *init, uint32_t id)
     return NULL;
 }
 
+bool replica_founds(const struct zab_init *init)
+{
+    const struct zab_seed *self = replica_seed(init, init->id);
+
+    return self ? self->voter : init->id <= init->bootstrap;
+}
+
 size_t replica_ids(const struct replica *replica, uint32_t ids[REPLICA_IDS_MAX])
 {
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
@@ -101,10 +108,9 @@ static bool has_seat(const struct replica *replica)
     uint32_t id = replica->options.zab.id;
     const struct zab_config *committed = zab_config(replica->zab);
     const struct zab_member *member = zab_config_find(committed, id);
-    const struct zab_seed *seed = replica_seed(&replica->options.zab, id);
 
     return committed->count > 0 ? member && (member->voter || member->empty_seat)
-                                : seed && seed->voter;
+                                : replica_founds(&replica->options.zab);
 }
 
 static void note_self(struct replica *replica)

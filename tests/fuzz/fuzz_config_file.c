@@ -45,7 +45,13 @@ static void check_servers(const struct config *loaded)
 {
     uint32_t before = 0;
 
-    ASSERT(loaded->peers.server_count > 0 && loaded->peers.server_count <= ZAB_MEMBERS_MAX);
+    bool joins = loaded->peers.join_count > 0;
+
+    ASSERT(loaded->peers.server_count <= ZAB_MEMBERS_MAX);
+    ASSERT(loaded->peers.join_count <= CONFIG_JOINS_MAX);
+    ASSERT(joins || (loaded->peers.server_count > 0 && loaded->peers.bootstrap == 0));
+    ASSERT(loaded->peers.bootstrap == 0 || loaded->peers.server_count == 0);
+    ASSERT(loaded->peers.is_alone || loaded->peers.own.port != 0);
     for (uint32_t i = 0; i < loaded->peers.server_count; i++) {
         const struct config_server *server = &loaded->peers.servers[i];
 
@@ -53,7 +59,7 @@ static void check_servers(const struct config *loaded)
         ASSERT(server->port != 0 || loaded->peers.server_count == 1);
         before = server->id;
     }
-    ASSERT(config_self(loaded)->id == loaded->id);
+    ASSERT(joins || config_self(loaded)->id == loaded->id);
 }
 
 static void check_rows(const struct config *loaded)
@@ -79,7 +85,7 @@ static void write_all(const struct config *loaded, struct buf *out)
     for (uint32_t i = 0; i < loaded->peers.server_count; i++) {
         const struct config_server *server = &loaded->peers.servers[i];
 
-        if (server->port != 0) {
+        if (server->port != 0 && !loaded->peers.is_alone) {
             buf_printf(out, "server.%" PRIu32 "=[%s]:%u%s\n", server->id, server->host,
                        server->port, server->voter ? "" : ":observer");
         }

@@ -65,9 +65,8 @@ CALLS_LEFT = set()
 
 # Functions without a caller in the product: only tests use them.
 FOR_TESTS = {
-    "expiry_count", "main", "prep_pending", "zab_change", "zab_fault_text", "zab_msg_name", "zab_outside",
-    "zab_outside_bytes",
-    "zab_pending", "zab_pending_bytes", "tcp_join_reached_ms", "tcp_locks_out", "tcp_set_join",
+    "expiry_count", "main", "prep_pending", "zab_change", "zab_fault_text", "zab_msg_name",
+    "zab_pending", "zab_pending_bytes", "tcp_locks_out",
 }
 
 # Functions of the C library that a file of the product defines in its place.

@@ -16,6 +16,7 @@ struct fixture {
     struct buf committed;
     struct buf pending;
     struct buf hint;
+    struct buf outside;
 };
 
 static void add_server(struct config *config, uint32_t id, const char *host, bool voter)
@@ -35,6 +36,7 @@ static void setup(struct fixture *fixture)
     buf_init(&fixture->committed, BYTES_MAX);
     buf_init(&fixture->pending, BYTES_MAX);
     buf_init(&fixture->hint, BYTES_MAX);
+    buf_init(&fixture->outside, BYTES_MAX);
 }
 
 static void teardown(struct fixture *fixture)
@@ -42,6 +44,7 @@ static void teardown(struct fixture *fixture)
     buf_release(&fixture->committed);
     buf_release(&fixture->pending);
     buf_release(&fixture->hint);
+    buf_release(&fixture->outside);
     mem_free(fixture->config);
 }
 
@@ -72,7 +75,8 @@ static bool find(const struct fixture *fixture, uint32_t id, struct tcp_peer *re
     const struct addresses from = {.config = fixture->config,
                                    .committed = buf_slice(&fixture->committed),
                                    .pending = buf_slice(&fixture->pending),
-                                   .hint = buf_slice(&fixture->hint)};
+                                   .hint = buf_slice(&fixture->hint),
+                                   .outside = buf_slice(&fixture->outside)};
 
     return addresses_find(&from, id, ret_peer);
 }
@@ -93,6 +97,8 @@ static void expect(const struct fixture *fixture, const char *host, uint16_t por
 TEST(the_newest_known_address_is_dialed, fixture, setup, teardown)
 {
     expect(fixture, "", 0, "", 0);
+    put(&fixture->outside, "127.0.0.8", 8); /* It is no member yet. */
+    expect(fixture, "127.0.0.8", 8, "", 0);
     put(&fixture->hint, "127.0.0.9", 9);
     expect(fixture, "127.0.0.9", 9, "", 0);
     put(&fixture->committed, "127.0.0.2", 2);
@@ -108,6 +114,21 @@ TEST(both_addresses_are_dialed_while_a_change_is_pending, fixture, setup, teardo
     expect(fixture, "127.0.0.2", 2, "", 0);
     buf_clear(&fixture->committed);
     expect(fixture, "127.0.0.2", 2, "", 0);
+}
+
+/* This replica knows its own address best: others must not use its host in a certificate. */
+TEST(the_own_address_is_that_of_the_file, fixture, setup, teardown)
+{
+    struct tcp_peer peer;
+
+    fixture->config->id = 2;
+    put(&fixture->committed, "127.0.0.2", 2);
+    assert_true(find(fixture, 2, &peer));
+    assert_string_equal(peer.host, "127.0.0.2");
+    fixture->config->peers.own = (struct config_address){.host = "127.0.0.7", .port = 7};
+    assert_true(find(fixture, 2, &peer));
+    assert_string_equal(peer.host, "127.0.0.7");
+    assert_int_equal(peer.port, 7);
 }
 
 TEST(a_line_of_the_file_wins, fixture, setup, teardown)
@@ -175,6 +196,23 @@ TEST(a_list_that_differs_is_described, fixture, setup, teardown)
     assert_string_equal(text, "");
     config.count = 0;
     addresses_compare(fixture->config, &config, text);
+    assert_string_equal(text, "");
+}
+
+/* Nothing is compared without lines of the operator's own. */
+TEST(without_a_list_nothing_differs, fixture, setup, teardown)
+{
+    const struct zab_config committed = members(3);
+    char text[LIST_TEXT_MAX];
+
+    addresses_compare(fixture->config, &committed, text);
+    assert_string_not_equal(text, "");
+    fixture->config->peers.is_alone = true;
+    addresses_compare(fixture->config, &committed, text);
+    assert_string_equal(text, "");
+    fixture->config->peers.is_alone = false;
+    fixture->config->peers.server_count = 0;
+    addresses_compare(fixture->config, &committed, text);
     assert_string_equal(text, "");
 }
 

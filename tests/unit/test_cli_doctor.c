@@ -174,6 +174,8 @@ TEST(each_fault_is_named)
         {"0x10001ffff", "0x100020000", "states-differ "},
         {"'ok':true", "'ok':false", "not-ready "},
         {"'leader','ok':true,'text':''", "'member','ok':false,'text':'new'", "not-ready "},
+        {"'leader','ok':true,'text':''",
+         "'member','ok':false,'text':'not a member of ensemble 3f2a; '", "replica-waits "},
         {"'state':'follower'", "'state':'follower','refused':'another secret'", "peer-refused "},
         {"'state':'follower'", "'state':'follower','duplicate':'two processes claim id 2'",
          "duplicate-id "},

@@ -206,9 +206,11 @@ TEST(the_ensemble_shows_what_changes, fixture, setup, teardown)
     published->waiting_count = 2;
     published->at_ms = 1500;
     text = said(fixture, write_ensemble);
-    assert_non_null(strstr(text, "\"waiting\":[{\"id\":7,\"peer\":\"zk7:10998\",\"zone\":\"b\","
-                                 "\"waits_ms\":500},{\"id\":8,\"waits_ms\":1500,"
-                                 "\"reason\":\"TooMany\"}]}"));
+    assert_non_null(strstr(
+        text, "\"waiting\":[{\"id\":7,\"peer\":\"zk7:10998\",\"zone\":\"b\","
+              "\"command\":\"zabra members add 7 zk7:10998 --zone b "
+              "--endpoints http://two.test:9998\",\"waits_ms\":500},{\"id\":8,\"waits_ms\":1500,"
+              "\"reason\":\"TooMany\"}]}"));
     published->has_pending = true;
     published->pending = published->config;
     published->pending.version = 0x50c;
@@ -415,6 +417,31 @@ TEST(a_read_only_replica_refuses_writes, fixture, setup, teardown)
     assert_int_equal(submit(fixture, OP_SYNC), ERR_OK);
     assert_int_equal(submit(fixture, OP_GETSESSION), ERR_OK);
     mailbox_release(&fixture->server.core.requests);
+}
+
+/* A replica that joins has more to say than the protocol; one that is a member says what it does
+ * not reach, and stays ready. */
+TEST(the_check_of_the_member_says_why_it_is_none, fixture, setup, teardown)
+{
+    struct publication *published = &fixture->server.gate.published;
+    struct gate_check checks[GATE_CHECKS_MAX];
+
+    published->config.count = 0;
+    (void)snprintf(published->join_text, JOIN_TEXT_MAX, "not a member: zabra members add 2");
+    (void)gate_readyz(&fixture->server.gate, checks);
+    assert_string_equal(checks[0].name, "member");
+    assert_false(checks[0].ok);
+    assert_string_equal(checks[0].text, "not a member: zabra members add 2");
+    published->join_text[0] = '\0';
+    (void)gate_readyz(&fixture->server.gate, checks); /* There is no configuration yet. */
+    assert_false(checks[0].ok);
+    published->config.count = 1;
+    published->config.members[0] = (struct zab_member){.id = fixture->config.id};
+    (void)snprintf(published->join_missing, JOIN_TEXT_MAX, "; join: zk1 port 9: refused");
+    (void)gate_readyz(&fixture->server.gate, checks);
+    assert_true(checks[0].ok);
+    assert_string_equal(checks[0].text,
+                        "this disk is a member of the cluster; join: zk1 port 9: refused");
 }
 
 /* Readiness fails before the core drains: load balancers must see it while everything is still

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 enum {
-    REACHED_AGAIN_MS = 3000, /* Pause after a round that has found no other replica. */
+    REACHED_AGAIN_MS = 1000, /* Pause after a round that has found no other replica. */
 };
 
 static bool is_equal(const struct tcp_address *a, const struct tcp_address *b)

@@ -24,8 +24,11 @@ static void lose(struct conn *conn, enum err err)
     if (err == ERR_FORMAT && begun) {
         (void)tcp_refuse(conn, "%s", why);
     } else if (conn->target && begun && !link) {
-        tcp_drop(conn, "the replica there ends the handshake: its log has the reason; a release "
-                       "before 0.10 speaks only with the replicas of its list");
+        tcp_drop(
+            conn,
+            "the replica there ends the handshake: its log has the reason, for example "
+            "another secret or ensemble; a release before 0.10 speaks only with the replicas of "
+            "its list");
     } else if (link && ++link->hang_ups >= HANG_UPS_MAX) {
         (void)tcp_refuse(
             conn,
