@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Client } from './clients.js';
-import { at } from './finders.js';
+import { at, withOthers } from './finders.js';
 import { Replicas, until } from './replicas.js';
 import { toasted } from './toasts.js';
 
@@ -168,6 +168,37 @@ for (const look of LOOKS) {
       }
       await client.ask('close');
       client.die();
+    },
+  );
+  visiting(
+    `changes of the members are accessible: ${language}, ${theme}, ${viewport.width} wide`,
+    { ...look, refused: true },
+    async (page, visit) => {
+      const check = async (what) => {
+        assert.deepEqual(await visit.barriers(), [], what);
+        assert.equal(await visit.excess(), 0, what);
+      };
+      await withOthers(page);
+      await visit.open('/ui/ensemble');
+      const dialog = page.getByRole('dialog');
+      await page.locator('.members-note button').click();
+      await dialog.locator('[autocomplete=username]').fill('super');
+      await dialog.locator('[type=password]').fill('root');
+      await page.keyboard.press('Enter');
+      await dialog.waitFor({ state: 'detached' });
+      const add = page.locator('[aria-labelledby=waiting] button').first();
+      await add.click();
+      await dialog.locator('[name=other]:focus').waitFor();
+      await page.keyboard.press('Enter');
+      await dialog.locator('.risks').waitFor();
+      await check('add');
+      await page.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'detached' });
+      assert.equal(await add.evaluate((one) => one === document.activeElement), true);
+      await page.locator('[aria-labelledby=replica-3] .danger').click();
+      await dialog.locator('.consent input').check();
+      await dialog.locator('.risks .bad').waitFor();
+      await check('remove');
     },
   );
 }

@@ -48,3 +48,14 @@ export async function save(page) {
   await toasted(page, /^Saved: version/);
   await editor(page).waitFor({ state: 'detached' });
 }
+
+/** Replicas that wait, and a change that is not committed: as a replica would tell of them. */
+export async function withOthers(page) {
+  await page.route('**/ensemble/v1', async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    const pending = { version: '0x1000000ff', members: [{ id: 1, role: 'voter' }] };
+    const waiting = [{ id: 6, peer: 'zk6:10998', client: 'zk6:9998', zone: 'b', waits_ms: 73_000 }];
+    await route.fulfill({ response, json: { ...json, pending, waiting } });
+  });
+}

@@ -174,6 +174,11 @@ test('other risks: even numbers, voters that are away, the leader, a disk, this 
     'risk_serves',
     'risk_promote',
   ]);
+  const home = risksOf(wish('remove', { id: 2 }), verdict(1, 1, 3), ensemble(), 'zk2:9998');
+  assert.deepEqual(
+    home.map(({ text }) => text),
+    ['risk_same', 'risk_disk', 'risk_home'],
+  );
   assert.deepEqual(textsIn(wish('demote', { id: 1 }), verdict(1, 1, 3)), [
     'risk_same',
     'risk_leader',
@@ -331,4 +336,19 @@ test('only refusals that end by themselves are asked again', async () => {
     await change.judge(wish('promote'));
     assert.equal(passes(change.state.value), again, reason);
   }
+});
+
+test('a new leader may refuse for now what the old one has judged', async () => {
+  const early = { code: 'ChangeRefused' as const, status: 409, outcome: 'not-applied' as const };
+  const again = verdict(1, 1, 3);
+  const { change, asked } = begin(again, { ...early, reason: 'NotInStep' }, again, done);
+  await change.judge(wish('replace', { other: '4' }));
+  await change.run(wish('replace', { other: '4' }));
+  assert.equal(change.state.value.at, 'failed');
+  assert.equal(passes(change.state.value), true);
+  await change.judge(wish('replace', { other: '4' }), true);
+  await change.run(wish('replace', { other: '4' }));
+  assert.equal(change.state.value.at, 'done');
+  const keys = [1, 3].map((at) => asked[at]?.request.headers?.['Idempotency-Key']);
+  assert.equal(keys[0], keys[1]);
 });

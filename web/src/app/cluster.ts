@@ -109,6 +109,20 @@ export const lostHome = computed(() => {
   return away && (home.connected !== true || home.state === 'silent') ? home.id : undefined;
 });
 
+const home = signal<number | undefined>(undefined); // Its id, once it was seen to be a member.
+
+effect(() => {
+  home.value =
+    ensemble.value?.members.find(({ id }) => clientOf(id) === location.host)?.id ?? home.peek();
+});
+
+/** The replica that this page came from, if it is no member any more: members refuse what this page sends. */
+export const formerHome = computed(() => {
+  const id = home.value;
+  const all = ensemble.value;
+  return all && id !== undefined && !all.members.some((one) => one.id === id) ? id : undefined;
+});
+
 function greet(): void {
   heardAt.value = performance.now();
   void look();

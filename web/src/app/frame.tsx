@@ -14,8 +14,10 @@ import { announce, Toasts } from '../ui/toast';
 import { Tooltip } from '../ui/tooltip';
 import { views } from '../views';
 import {
+  clientsOf,
   condition,
   ensemble,
+  formerHome,
   late,
   lostHome,
   newestZxid,
@@ -31,6 +33,8 @@ import { Palette } from './palette';
 import { route, urlOf } from './router';
 import { say } from './texts';
 import { nextTheme, theme } from './theme';
+
+const MEMBERS_SHOWN = 3; // In a line.
 
 export function Frame() {
   return (
@@ -232,6 +236,9 @@ function HealthBanner() {
       </p>
     );
   }
+  if (formerHome.value !== undefined) {
+    return <Homeless home={formerHome.value} />;
+  }
   if (text) {
     return (
       <p class={`banner ${LAMPS[condition.value]}`} role="status">
@@ -260,6 +267,29 @@ function Stranded({ home }: { home: number }) {
       <Icon name="warning" />
       <span>
         {say('stranded', { id: home })} <a href={there}>{there}</a>
+      </span>
+    </p>
+  );
+}
+
+/** The members, for a page whose replica is none any more. */
+function Homeless({ home }: { home: number }) {
+  route.value; // Whenever it changes, so has the location.
+  const hosts = ensemble.value ? clientsOf(ensemble.value).slice(0, MEMBERS_SHOWN) : [];
+  return (
+    <p class="banner offline" role="alert">
+      <Icon name="warning" />
+      <span>
+        {say('homeless', { id: home })}
+        {hosts.map((host) => {
+          const there = `${location.protocol}//${host}${location.pathname}${location.search}`;
+          return (
+            <>
+              {' '}
+              <a href={there}>{there}</a>
+            </>
+          );
+        })}
       </span>
     </p>
   );

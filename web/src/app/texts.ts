@@ -27,6 +27,8 @@ export const say = defineTexts(
       'In the tree: arrows, Home, End; letters go to a name; Enter opens, Space marks, Shift and the arrows mark several, Insert creates below, Delete deletes. In the editor: Ctrl-S saves, Ctrl-F finds.',
     language: '切换到中文',
     light: 'Theme: light',
+    homeless:
+      'Replica {id}, from which this page was loaded, is no member any more, and the members do not answer its page. Open the dashboard at one of them:',
     identity_required:
       'This replica serves only clients with an identity (requireIdentity=true): sign in.',
     is_live: 'Live',
@@ -118,6 +120,8 @@ export const say = defineTexts(
       '在树中：方向键、Home、End；字母跳到名称；回车打开，空格标记，Shift 加方向键标记多个，Insert 在其下创建，Delete 删除。编辑器中：Ctrl-S 保存，Ctrl-F 查找。',
     language: 'Switch to English',
     light: '主题：浅色',
+    homeless:
+      '本页从副本 {id} 加载，它已不是成员，成员不再应答本页。请在其中一个成员上打开仪表盘：',
     identity_required: '此副本只服务有身份的客户端（requireIdentity=true）：请登录。',
     is_live: '实时',
     is_locked: '需要登录',

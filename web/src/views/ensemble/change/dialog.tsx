@@ -107,15 +107,16 @@ function given({ id, peer = '', client = '', zone = '' }: WaitingReplica): Parti
 interface StepProps {
   begin: () => Wish;
   onClose: () => void;
-  /** Instead of showing the outcome: more is to be done. */
   onDone?: (wish: Wish) => void;
+  /** Another change follows this one, instead of its outcome. */
+  goesOn?: boolean;
   /** Above all else. */
   children?: ComponentChildren;
   /** What is missing before it can be judged. */
   lacks?: string | undefined;
 }
 
-function Step({ begin, onClose, onDone, children, lacks }: StepProps) {
+function Step({ begin, onClose, onDone, goesOn = false, children, lacks }: StepProps) {
   const wish = useSignal(useMemo(begin, []));
   const faults = useSignal<Partial<Record<Field, Fault>>>({});
   const form = useRef<HTMLFormElement>(null);
@@ -157,7 +158,7 @@ function Step({ begin, onClose, onDone, children, lacks }: StepProps) {
     return null;
   }
   if (state.at === 'done') {
-    return onDone ? null : <Done wish={wish.value} verdict={state.verdict} onClose={onClose} />;
+    return goesOn ? null : <Done wish={wish.value} verdict={state.verdict} onClose={onClose} />;
   }
   return (
     <form
@@ -172,13 +173,7 @@ function Step({ begin, onClose, onDone, children, lacks }: StepProps) {
       }}
     >
       {children}
-      <Fields
-        wish={wish.value}
-        faults={faults.value}
-        state={state}
-        last={onDone === undefined}
-        onChange={set}
-      />
+      <Fields wish={wish.value} faults={faults.value} state={state} last={!goesOn} onChange={set} />
       <Said wish={wish.value} state={state} ensemble={all} />
       <Consent wish={wish.value} state={state} onChange={set} onJudge={judge} />
       <Ask
@@ -217,6 +212,7 @@ function Fields({ wish, faults, state, last, onChange }: FieldsProps) {
       fault={faults[name]}
       fixed={fixed}
       numeric={name === 'other'}
+      first={last && name === (adds ? 'other' : 'peer')}
       onInput={(text) => onChange({ [name]: text.trim() })}
     />
   );
@@ -263,9 +259,15 @@ function Said({ wish, state, ensemble }: { wish: Wish; state: State; ensemble: E
         </>
       );
     case 'refused':
-      return passes(state) ? <NotYet error={state.error} /> : <Refused error={state.error} />;
     case 'failed':
-      return <Failed wish={wish} state={state} ensemble={ensemble} />;
+      if (passes(state)) {
+        return <NotYet error={state.error} />;
+      }
+      return state.at === 'refused' ? (
+        <Refused error={state.error} />
+      ) : (
+        <Failed wish={wish} state={state} ensemble={ensemble} />
+      );
     case 'unknown':
       return <Unknown wish={wish} state={state} ensemble={ensemble} />;
     default:
@@ -429,6 +431,7 @@ const NEW = 'new';
 function Replace({ id, onClose }: { id: number; onClose: () => void }) {
   const chosen = useSignal('');
   const added = useSignal('');
+  const over = useSignal(false);
   const all = known.value;
   const other = chosen.value;
   const isMember = other === added.value || all?.members.some((one) => String(one.id) === other);
@@ -438,12 +441,15 @@ function Replace({ id, onClose }: { id: number; onClose: () => void }) {
   }
   return (
     <div class="form">
-      <Choice all={all} chosen={chosen} />
+      {!over.value && <Choice all={all} chosen={chosen} />}
       {other === '' || isMember ? (
         <Step
           key={`replace ${other}`}
           begin={() => ({ ...beginOf({ action: 'replace', id }), other })}
           lacks={other === '' ? say('choose_first') : undefined}
+          onDone={() => {
+            over.value = true;
+          }}
           onClose={onClose}
         >
           {other !== '' && (
@@ -454,6 +460,7 @@ function Replace({ id, onClose }: { id: number; onClose: () => void }) {
         <Step
           key={`add ${other}`}
           begin={() => beginOf({ action: 'add', ...(waiting ? { waiting } : {}) })}
+          goesOn
           onDone={(wish) => {
             added.value = String(idOf(wish.other));
             chosen.value = added.value;

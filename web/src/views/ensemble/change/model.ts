@@ -213,6 +213,7 @@ export interface Risk {
     | 'risk_disk'
     | 'risk_even'
     | 'risk_fewer'
+    | 'risk_home'
     | 'risk_leader'
     | 'risk_more'
     | 'risk_move'
@@ -256,9 +257,26 @@ function votersRisks(voters: number, inStep: number): Risk[] {
   return risks;
 }
 
-/** Of the member that the change takes something from. */
-function memberRisks({ action, id }: Wish, { members, leader, seen_by: at }: Ensemble): Risk[] {
+/** Of the member that leaves. `host`: host:port of the replica that the page was loaded from. */
+function leavingRisks({ id }: Wish, { members, seen_by: at }: Ensemble, host: string): Risk[] {
   const member = members.find((one) => one.id === id);
+  const values = { id };
+  const risks: Risk[] = [{ level: 'warn', text: 'risk_disk', values }];
+  if (member && id !== at && !answers(member)) {
+    risks.push({ level: 'warn', text: 'risk_unheard', values });
+  }
+  if (member && textsOf(member).client === host) {
+    risks.push({ level: 'warn', text: 'risk_home', values }); // Members refuse pages of others.
+  } else if (id === at) {
+    risks.push({ level: 'info', text: 'risk_serves', values });
+  }
+  return risks;
+}
+
+/** Of the member that the change takes something from. */
+function memberRisks(wish: Wish, all: Ensemble, host: string): Risk[] {
+  const { action, id } = wish;
+  const { members, leader } = all;
   const leaves = action === 'remove' || action === 'replace';
   const values = { id };
   const risks: Risk[] = [];
@@ -266,15 +284,10 @@ function memberRisks({ action, id }: Wish, { members, leader, seen_by: at }: Ens
     risks.push({ level: 'warn', text: 'risk_leader', values });
   }
   if (leaves) {
-    risks.push({ level: 'warn', text: 'risk_disk', values });
-  }
-  if (leaves && member && id !== at && !answers(member)) {
-    risks.push({ level: 'warn', text: 'risk_unheard', values });
-  }
-  if (leaves && id === at) {
-    risks.push({ level: 'info', text: 'risk_serves', values });
+    risks.push(...leavingRisks(wish, all, host));
   }
   if (action === 'move') {
+    const member = members.find((one) => one.id === id);
     const text = member?.role === 'voter' ? 'risk_move_voter' : 'risk_move';
     risks.push({ level: 'warn', text, values });
   }
@@ -300,12 +313,17 @@ function newcomerRisks({ action, id, other, autoPromote }: Wish, voters: number)
 }
 
 /** The first one is what the ensemble tolerates. */
-export function risksOf(wish: Wish, verdict: MembersChanged, ensemble: Ensemble): Risk[] {
+export function risksOf(
+  wish: Wish,
+  verdict: MembersChanged,
+  ensemble: Ensemble,
+  host = location.host,
+): Risk[] {
   const voters = votersIn(verdict.members);
   return [
     toleranceRisk(voters, verdict.tolerance),
     ...votersRisks(voters, verdict.in_step),
-    ...memberRisks(wish, ensemble),
+    ...memberRisks(wish, ensemble, host),
     ...newcomerRisks(wish, voters),
   ];
 }
@@ -364,8 +382,11 @@ export type State =
 /** Reasons of a refusal that end by themselves. */
 const PASSING = ['NotInStep', 'UnderWay'];
 
+/** Also of the change itself: a new leader, to which the old one has handed over, has not seen for long
+ * that an observer is in step. */
 export function passes(state: State): boolean {
-  return state.at === 'refused' && PASSING.includes(state.error.problem.reason ?? '');
+  const refused = state.at === 'refused' || state.at === 'failed';
+  return refused && PASSING.includes(state.error.problem.reason ?? '');
 }
 
 function asError(error: unknown): ApiError {

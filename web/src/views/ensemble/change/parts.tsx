@@ -29,10 +29,21 @@ interface FieldProps {
   /** It may not be changed now. */
   fixed: boolean;
   numeric?: boolean;
+  /** It has the focus first. */
+  first?: boolean;
   onInput: (text: string) => void;
 }
 
-export function TextField({ wish, name, title, fault, fixed, numeric, onInput }: FieldProps) {
+export function TextField({
+  wish,
+  name,
+  title,
+  fault,
+  fixed,
+  numeric,
+  first,
+  onInput,
+}: FieldProps) {
   const id = useId();
   return (
     <div>
@@ -40,6 +51,7 @@ export function TextField({ wish, name, title, fault, fixed, numeric, onInput }:
         {title}
         <input
           name={name}
+          autofocus={first}
           autocomplete="off"
           spellcheck={false}
           readOnly={fixed}

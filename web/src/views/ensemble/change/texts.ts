@@ -78,6 +78,8 @@ export const say = defineTexts(
     risk_even:
       '{voters} voters tolerate no more failures than {fewer}, and each write needs one more of them.',
     risk_fewer: 'After this change fewer voters may fail: {after} instead of {before}.',
+    risk_home:
+      'This page was loaded from replica {id}, and ends with it: open the dashboard at another replica then.',
     risk_leader:
       'Replica {id} leads. It hands over to another voter first; writes wait for a moment.',
     risk_more: 'After this change more voters may fail: {after} instead of {before}.',
@@ -180,6 +182,7 @@ export const say = defineTexts(
       '副本 {id} 会自行结束（退出码 6），其磁盘永久不能再加入。只有清空目录后才能重新添加。',
     risk_even: '{voters} 个投票副本容忍的故障数并不比 {fewer} 个多，而每次写入需要多一个应答。',
     risk_fewer: '此更改之后允许故障的投票副本减少：从 {before} 个变为 {after} 个。',
+    risk_home: '本页从副本 {id} 加载，会随它一起结束：届时请在另一个副本上打开仪表盘。',
     risk_leader: '副本 {id} 是领导者。它会先把领导权交给另一个投票副本；写入需要稍等。',
     risk_more: '此更改之后允许故障的投票副本增多：从 {before} 个变为 {after} 个。',
     risk_move: '如果副本 {id} 在新地址没有应答，其连接断开后就会失联。',
