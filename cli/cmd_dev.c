@@ -123,13 +123,14 @@ static int take_key(struct dev *dev, int arg_count, char **args, int *pos)
 /* Takes one of the options of dev itself. CMD_SHOWN: it is another option. */
 static int take_option(struct dev *dev, int arg_count, char **args, int *pos)
 {
-    const char *data = cmd_option("data", arg_count, args, pos);
-
-    if (*pos < arg_count && strcmp(args[*pos], "--tls") == 0) {
+    if (strcmp(args[*pos], "--tls") == 0) {
         (*pos)++;
         dev->secure = true;
         return CMD_OK;
     }
+
+    const char *data = cmd_option("data", arg_count, args, pos);
+
     for (size_t i = 0; !data && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         const char *text = cmd_option(numbers[i].name, arg_count, args, pos);
         int64_t given = 0;

@@ -78,7 +78,8 @@ static _Noreturn void become_dev(const char *wait)
     char data[sizeof(data_path) + 16];
     char seconds[32];
     char tls[] = "--tls";
-    char *args[] = {name, command, port, data, seconds, with_tls ? tls : NULL, NULL};
+    char *args[] = {name, command, port, data, with_tls ? tls : seconds, with_tls ? seconds : NULL,
+                    NULL}; /* --tls right after --data, whose value it must not drop. */
     int fd = open(output_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
