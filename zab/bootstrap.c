@@ -147,16 +147,6 @@ void bootstrap_check(struct zab *zab)
     }
 }
 
-/* Ends the role of a leader that has received a configuration which its log lacks: a later
- * leader has made it. Voters of that configuration may have acknowledged records of this leader as
- * observers, and have cut them back since. Counted as votes, they would commit a lost record. */
-static void yield_to_later_leader(struct zab *zab)
-{
-    if (zab->state == ZAB_LEADING && zab->config.committed.version > zab->trail.last) {
-        enter_looking(zab, "a later leader has changed the configuration");
-    }
-}
-
 void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_msg_config *msg)
 {
     struct zab_config config;
@@ -169,7 +159,6 @@ void bootstrap_on_config(struct zab *zab, struct peer *peer, const struct zab_ms
         if (is_sound && config.history == zab->config.committed.history &&
             memcmp(config.cluster, zab->config.committed.cluster, ZAB_CLUSTER_LEN) == 0) {
             (void)config_adopt(zab, msg->bytes);
-            yield_to_later_leader(zab);
         }
         return;
     }

@@ -111,6 +111,16 @@ void zab_free(struct zab *zab)
 
 /* ---- Events. ---- */
 
+/* Ends the role of a leader that has received a configuration which its log lacks: a later
+ * leader has made it. Voters of that configuration may have acknowledged records of this leader as
+ * observers, and have cut them back since. Counted as votes, they would commit a lost record. */
+static void yield_to_later_leader(struct zab *zab)
+{
+    if (zab->state == ZAB_LEADING && zab->config.committed.version > zab->trail.last) {
+        enter_looking(zab, "a later leader has changed the configuration");
+    }
+}
+
 static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     if (!peer->up) {
@@ -128,6 +138,7 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
         election_on_vote(zab, peer, &msg->vote);
     } else if (msg->type == ZAB_CONFIG) {
         bootstrap_on_config(zab, peer, &msg->config);
+        yield_to_later_leader(zab);
     } else if (msg->type == ZAB_EXCLUDE) {
         admit_on_exclude(zab, peer, msg);
     } else if (zab->state == ZAB_LEADING) {

@@ -476,6 +476,16 @@ static void drain(struct server *server)
     }
 }
 
+/* Only founders without a list need to know it. */
+static void tell_reached(struct server *server)
+{
+    struct zab_event event = {.type = ZAB_EV_REACHED};
+
+    if (server->config->peers.bootstrap != 0 && core_note_reached(server, &event.is_all_reached)) {
+        core_step(server, &event);
+    }
+}
+
 static void turn(struct server *server)
 {
     struct core *core = &server->core;
@@ -491,7 +501,7 @@ static void turn(struct server *server)
     check_aside(server);
     drain(server);
     core_end_removed(server);
-    core_tell_reached(server);
+    tell_reached(server);
     end_turn(server);
 }
 

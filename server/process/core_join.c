@@ -265,15 +265,13 @@ void core_look_at_join(struct server *server, const struct zab_status *status)
     }
 }
 
-void core_tell_reached(struct server *server)
+bool core_note_reached(struct server *server, bool *ret_is_reached)
 {
     struct core *core = &server->core;
     uint64_t at_ms = core->tcp ? tcp_join_reached_ms(core->tcp) : 0;
-    bool is_reached = at_ms != 0 && core->now_ms < at_ms + REACHED_MS;
-    struct zab_event event = {.type = ZAB_EV_REACHED, .is_all_reached = is_reached};
+    bool was_reached = core->join.is_reached;
 
-    if (server->config->peers.bootstrap != 0 && is_reached != core->join.is_reached) {
-        core->join.is_reached = is_reached;
-        core_step(server, &event);
-    }
+    core->join.is_reached = at_ms != 0 && core->now_ms < at_ms + REACHED_MS;
+    *ret_is_reached = core->join.is_reached;
+    return core->join.is_reached != was_reached;
 }

@@ -394,10 +394,10 @@ void core_tell_facts(struct server *server);
 
 /* core_join.c, core thread. core_look_at_join, called now and then, gives the transport the
  * addresses to dial besides the members, and finds out what /readyz and the log say about them.
- * core_tell_reached, called in each turn, tells the protocol whether all addresses of join are
- * reached. core_on_join is a callback of the transport. */
+ * core_note_reached, called in each turn, says whether all addresses of join are reached,
+ * and returns whether that has changed. core_on_join is a callback of the transport. */
 void core_look_at_join(struct server *server, const struct zab_status *status);
-void core_tell_reached(struct server *server);
+bool core_note_reached(struct server *server, bool *ret_is_reached);
 void core_on_join(void *ctx, const struct tcp_address *address, const char *why);
 
 /* core_notes.c, core thread. core_keep_members, called now and then, lets the worker write the
