@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { openBrowser, visitingBy } from './browser.js';
-import { button, dialog, withOthers } from './finders.js';
+import { button, dialog } from './finders.js';
 import { Replicas, until } from './replicas.js';
 
 const SUPER = 'super:zUZ0bpqYS7FucDXsnUgxOWTto1s='; // super:root
@@ -114,22 +114,27 @@ async function follow(page, lose = 0) {
 
 // ---- The tests ----
 
-visiting(
-  'replicas that wait are added with what they say of themselves',
-  {},
-  async (page, visit) => {
-    await withOthers(page);
-    await begin(visit);
-    await page.getByText('A change of the members is not committed yet: version 1:255').waitFor();
-    const row = page.getByRole('row').filter({ hasText: 'zk6:10998' });
-    await row.getByText('1 min 13 s').waitFor();
-    await row.getByRole('button', { name: 'Add replica 6' }).click();
-    assert.equal(await field(page, 'Id of the replica').inputValue(), '6');
-    assert.equal(await field(page, 'Address for replicas').inputValue(), 'zk6:10998');
-    assert.equal(await field(page, 'Address for clients').inputValue(), 'zk6:9998');
-    assert.equal(await field(page, 'Zone').inputValue(), 'b');
-  },
-);
+visiting('a replica that waits is added with what it says of itself', {}, async (page, visit) => {
+  await begin(visit);
+  const peer = `127.0.0.1:${replicas.peers[NEWCOMER - 1]}`;
+  const row = page.getByRole('row').filter({ hasText: peer });
+  await row.getByRole('button', { name: 'Copy the command that adds it' }).waitFor();
+  await row.getByRole('button', { name: 'Add replica 4' }).click();
+  assert.equal(await field(page, 'Id of the replica').inputValue(), '4');
+  assert.equal(await field(page, 'Address for replicas').inputValue(), peer);
+  const client = `127.0.0.1:${replicas.ports[NEWCOMER - 1]}`;
+  assert.equal(await field(page, 'Address for clients').inputValue(), client);
+});
+
+visiting('the page of a replica that waits says so', {}, async (page, visit) => {
+  visit.origins.add(NEWCOMER - 1);
+  await page.goto(`${replicas.url(NEWCOMER - 1)}/ui/ensemble`);
+  await page
+    .getByText('Replica 4 is no member yet: it waits to be added', { exact: true })
+    .waitFor();
+  await page.getByText('Open the dashboard at a member to add it.').waitFor();
+  assert.equal(await page.getByText('0 of 0').count(), 0);
+});
 
 visiting(
   'the page of a replica that has left names members',

@@ -76,6 +76,7 @@ export class Replicas {
     replicas.peers = await Promise.all(Array.from({ length: count }, () => portFree()));
     replicas.ports = await Promise.all(Array.from({ length: count }, () => portFree()));
     replicas.keys = keys;
+    replicas.founders = count;
     replicas.processes = replicas.ports.map((_, at) => replicas.serve(at));
     try {
       await Promise.all(
@@ -105,7 +106,7 @@ export class Replicas {
       advertiseClient: `127.0.0.1:${this.ports[at]}`,
       heartbeatInterval: 1_000,
       ...(process.env.ZABRA_WEB_DIR ? { webDir: process.env.ZABRA_WEB_DIR } : {}),
-      ...Object.fromEntries(this.peers.map((port, i) => [`server.${i + 1}`, `127.0.0.1:${port}`])),
+      ...this.others(at),
       ...(typeof this.keys === 'function' ? this.keys(at) : this.keys),
     };
     const args = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, String(value)]);
@@ -138,6 +139,14 @@ export class Replicas {
         }
       }
     }
+  }
+
+  /** Where it finds the other replicas: a founder by its list, a later one by asking the founders. */
+  others(at) {
+    const founders = this.peers.slice(0, this.founders).map((port) => `127.0.0.1:${port}`);
+    return at < this.founders
+      ? Object.fromEntries(founders.map((address, i) => [`server.${i + 1}`, address]))
+      : { join: founders.join(), advertisePeer: `127.0.0.1:${this.peers[at]}` };
   }
 
   /** Throws the replica's output if it has ended. */

@@ -111,11 +111,11 @@ const PLACES = {
   tools: '/ui/tools/shop?name=*e*',
 };
 
-async function signIn(page) {
+async function signIn(page, _, user = 'carol', password = 'pass-w0rd') {
   await page.getByRole('banner').getByRole('button', { name: 'Sign in' }).click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('User').fill('carol');
-  await dialog.getByLabel('Password').fill('pass-w0rd');
+  await dialog.getByLabel('User').fill(user);
+  await dialog.getByLabel('Password').fill(password);
   await dialog.getByRole('button', { name: 'Sign in' }).click();
   await dialog.waitFor({ state: 'detached' });
 }
@@ -141,6 +141,7 @@ const SCENES = [
     language: 'zh',
     viewport: NARROW,
   },
+  { name: 'members', path: '/ui/ensemble', act: removeMember },
   { name: 'no-right', path: '/ui/tree/shop/secrets/payment' },
   { name: 'empty', path: '/ui/recipes/locks/nothing-yet', theme: 'dark' },
   { name: 'recipes-find', path: '/ui/recipes' },
@@ -187,6 +188,15 @@ async function merge(page, admin) {
   await set(text(75, ['a', 'b', 'c']).replace('it had', 'they have'));
   await page.getByRole('alert').locator('.choices .button').first().click();
   await page.locator('.cm-chunkButtons').first().waitFor();
+}
+
+/** Asks what the removal of a voter would do. */
+async function removeMember(page) {
+  await signIn(page, undefined, 'super', 'root');
+  await page.locator('.toast button').click();
+  await page.getByRole('region', { name: 'Replica 3' }).locator('.danger').click();
+  await page.locator('.consent input').check();
+  await page.locator('.risks').waitFor();
 }
 
 async function typeInPalette(page, text) {
@@ -241,6 +251,7 @@ const browser = await openBrowser();
 const replicas = await Replicas.start(3, {
   environment: 'production',
   maxSessionTimeout: LONG_MS,
+  superDigest: 'super:zUZ0bpqYS7FucDXsnUgxOWTto1s=', // super:root
 });
 try {
   mkdirSync(target, { recursive: true });

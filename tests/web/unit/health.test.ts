@@ -52,6 +52,16 @@ test('all is well only if each replica is in sync and has a recent contact', () 
   assert.deepEqual(textsOf(told({ state: 'leader', heard_ms: 3_000 })), ['warn_silent']);
 });
 
+test('a replica that waits to be added says only this', () => {
+  const outside = ensemble([], { leader: 0 });
+  const health = healthOf(outside, { ...status, serving: false, lag_ms: 9_000, reason: 'waits' });
+  assert.equal(health.level, 'bad');
+  assert.deepEqual(
+    health.warnings.map(({ text, section }) => [text, section]),
+    [['warn_not_serving', 'Adding a replica']],
+  );
+});
+
 test('two processes with one id are the first issue', () => {
   const all = ensemble([true, true, false]);
   const why = 'two processes claim id 3: 10.0.0.3 and 10.0.0.7';

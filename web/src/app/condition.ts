@@ -58,6 +58,11 @@ export function votesOf({ members }: Ensemble): Votes {
   return { voters, voting, quorum: Math.floor(voters / 2) + 1 };
 }
 
+/** Whether the replica that has said so is no member of an ensemble yet: it waits to be added. */
+export function isOutside({ members }: Ensemble): boolean {
+  return members.length === 0;
+}
+
 function hasQuorum({ ensemble, status }: Look): boolean {
   const { voting, quorum } = votesOf(ensemble);
   const electing = ensemble.leader === 0 && status.lag_ms <= ELECTION_MS;

@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Hello } from '../api/types';
+import type { Ensemble, Hello } from '../api/types';
 import { epochCounter } from '../format/zxid';
 import { language } from '../i18n';
 import { Button } from '../ui/button';
@@ -25,7 +25,7 @@ import {
   socket,
   status,
 } from './cluster';
-import { votesOf } from './condition';
+import { isOutside, votesOf } from './condition';
 import { identity, loginOpen } from './identity';
 import { helpOpen, PALETTE_KEY, paletteOpen, shortcuts } from './keyboard';
 import { Login } from './login';
@@ -214,7 +214,7 @@ function conditionText(): string | undefined {
     case 'stale':
       return say(`stale_${late.value ?? 'answer'}`, { id });
     case 'no_quorum':
-      return ensemble.value && say('no_quorum', { ...votesOf(ensemble.value) });
+      return ensemble.value && quorumText(ensemble.value);
     case 'reconnecting':
       return status.value && socket.link.value !== 'live'
         ? say('reconnecting', { replica: socket.replica.value })
@@ -222,6 +222,12 @@ function conditionText(): string | undefined {
     case 'offline':
       return say('offline');
   }
+}
+
+function quorumText(all: Ensemble): string {
+  return isOutside(all)
+    ? say('no_member', { id: all.seen_by })
+    : say('no_quorum', { ...votesOf(all) });
 }
 
 function HealthBanner() {

@@ -42,6 +42,8 @@ export const say = defineTexts(
     navigation: 'Views',
     no_quorum:
       'No majority: {voting} of {voters} voters work together, {quorum} are needed. Writes are not possible, and the data shown may be stale.',
+    no_member:
+      'Replica {id} is no member yet: it waits to be added, and serves nothing. Open the dashboard at a member to add it.',
     no_view: 'This view does not exist.',
     no_writes_offline: 'No replica answers: writes are not possible now',
     no_writes_quorum: 'No majority of replicas: writes are not possible now',
@@ -134,6 +136,7 @@ export const say = defineTexts(
     navigation: '视图',
     no_quorum:
       '没有多数派：{voters} 个投票副本中只有 {voting} 个正常协作，至少需要 {quorum} 个。目前无法写入，显示的数据可能已过时。',
+    no_member: '副本 {id} 还不是成员：它等待添加，不提供服务。请在某个成员上打开仪表盘来添加它。',
     no_view: '没有这个视图。',
     no_writes_offline: '没有副本应答：目前无法写入',
     no_writes_quorum: '没有多数派副本：目前无法写入',

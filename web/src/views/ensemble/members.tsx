@@ -12,6 +12,7 @@ import { duration } from '../../format/time';
 import { epochCounter } from '../../format/zxid';
 import { locale } from '../../i18n';
 import { Button } from '../../ui/button';
+import { Copy } from '../../ui/copy';
 import { Docs } from '../../ui/docs';
 import { Icon } from '../../ui/icon';
 import { Table } from '../../ui/table';
@@ -214,13 +215,16 @@ function WaitingPanel({ all, onChange }: Props) {
             name: 'action',
             title: say('waiting_action'),
             cell: (one) => (
-              <Button
-                icon="plus"
-                reason={reason}
-                onClick={() => onChange({ action: 'add', waiting: one })}
-              >
-                {sayChange('do_add', { id: one.id })}
-              </Button>
+              <span class="inline">
+                <Button
+                  icon="plus"
+                  reason={reason}
+                  onClick={() => onChange({ action: 'add', waiting: one })}
+                >
+                  {sayChange('do_add', { id: one.id })}
+                </Button>
+                {one.command && <Copy text={one.command} label={say('copy_command')} />}
+              </span>
             ),
           },
           { name: 'peer', title: say('for_peers'), cell: (one) => text(one, 'peer') },

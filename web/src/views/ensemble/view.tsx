@@ -2,6 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import { ensemble, status, trouble } from '../../app/cluster';
+import { isOutside } from '../../app/condition';
 import { Failure, Loading } from '../../ui/state';
 import { healthOf } from '../overview/health';
 import { HealthSentence, Warnings } from '../overview/health_panel';
@@ -27,7 +28,7 @@ export default function EnsembleView() {
       <h1 class="sr-only">{say('title')}</h1>
       <HealthSentence health={health} leader={all.leader} seenBy={all.seen_by} />
       <Warnings warnings={health.warnings} />
-      <Members all={all} onChange={change} />
+      {!isOutside(all) && <Members all={all} onChange={change} />}
       <p class="hint">{say('seen_by', { id: all.seen_by })}</p>
       <div class="replicas">
         {all.members.map((member) => (

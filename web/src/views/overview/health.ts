@@ -1,7 +1,7 @@
 // Is the ensemble well: one sentence, and what to look at. Only from what a replica tells.
 
 import type { Ensemble, Member, Status } from '../../api/types';
-import { LAG_MS, votesOf } from '../../app/condition';
+import { isOutside, LAG_MS, votesOf } from '../../app/condition';
 import { duration } from '../../format/time';
 
 export type Level = 'good' | 'warn' | 'bad';
@@ -160,8 +160,18 @@ function statusWarnings(status: Status): Warning[] {
   return warnings;
 }
 
+/** Of a replica that waits to be added there is nothing else to say. */
+function outsideWarnings({ id, reason }: Status): Warning[] {
+  const section = 'Adding a replica';
+  const values = { id, why: reason };
+  return [{ level: 'bad', text: 'warn_not_serving', values, docs: 'operating', section }];
+}
+
 export function healthOf(ensemble: Ensemble, status: Status): Health {
   const { voters, voting, quorum } = votesOf(ensemble);
+  if (isOutside(ensemble)) {
+    return { level: 'bad', voters, voting, quorum, warnings: outsideWarnings(status) };
+  }
   const warnings = [
     ...statusWarnings(status),
     ...ensemble.members.flatMap((one) => memberWarnings(one, ensemble.seen_by)),

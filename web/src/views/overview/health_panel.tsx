@@ -24,6 +24,9 @@ function sentenceOf({ health, leader, seenBy }: Props): string {
   if (isOld(condition.value)) {
     return say('health_old', { id: seenBy });
   }
+  if (voters === 0) {
+    return say('health_outside', { id: seenBy });
+  }
   if (level !== 'bad') {
     return say(`health_${level}`, { voting, voters, leader });
   }

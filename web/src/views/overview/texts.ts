@@ -14,6 +14,7 @@ export const say = defineTexts(
     health_good: 'All is well: {voting} of {voters} voting, led by replica {leader}',
     health_old:
       'The current state of the ensemble is unknown. Below is the last report of replica {id}.',
+    health_outside: 'Replica {id} is no member yet: it waits to be added',
     health_warn: 'Degraded: {voting} of {voters} voting, led by replica {leader}',
     lag: 'Leader contact',
     leader: 'Leader',
@@ -83,6 +84,7 @@ export const say = defineTexts(
       '严重故障：{voters} 个投票副本中有 {voting} 个参与投票，领导者为副本 {leader}',
     health_good: '一切正常：{voters} 个投票副本中有 {voting} 个参与投票，领导者为副本 {leader}',
     health_old: '集群的当前状态未知。以下是副本 {id} 最后一次报告的内容。',
+    health_outside: '副本 {id} 还不是成员：它等待添加',
     health_warn: '降级运行：{voters} 个投票副本中有 {voting} 个参与投票，领导者为副本 {leader}',
     lag: '距上次与领导者联系',
     leader: '领导者',
