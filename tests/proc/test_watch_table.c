@@ -194,7 +194,8 @@ static const struct action actions[] = {
      .events = {DELETED, DELETED, CHILDREN, CHILDREN DELETED, "NodeDeleted #/c." DELETED},
      .by_time = true},
     {.name = "end of a time to live",
-     .before = CREATE_N ",\"ttl\":1\n" CREATE_C,
+     /* One transaction: the znode may end at any time while it has no child. */
+     .before = "\"op\":\"multi\",\"ops\":[{" CREATE_N ",\"ttl\":1},{" CREATE_C "}]",
      .message = DELETE_C,
      .events = {DELETED, DELETED, CHILDREN, CHILDREN DELETED, "NodeDeleted #/c." DELETED},
      .by_time = true},
