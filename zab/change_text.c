@@ -34,7 +34,7 @@ static const char *const member_texts[] = {
     [ZAB_FAULT_ID_RANGE] = "# is no id of a member: ids are 1 to 65535",
     [ZAB_FAULT_ID_TWICE] = "the change names member # twice: change it once",
     [ZAB_FAULT_ID_IN_USE] = "member # exists already: edit it, or choose another id",
-    [ZAB_FAULT_ID_UNKNOWN] = "there is no member #",
+    [ZAB_FAULT_ID_UNKNOWN] = "there is no member #: the list of the members shows all ids",
     [ZAB_FAULT_DISK_REMOVED] = "replica # has a removed disk: empty its data directory first",
     [ZAB_FAULT_TEXT] = malformed,
     [ZAB_FAULT_NO_ADDRESS] = "member # needs an address for other replicas: host and port",
@@ -112,9 +112,11 @@ static void put_numbers(enum zab_fault fault, const struct zab_change_report *re
             report->level, ZAB_LEVEL_TEXTS);
         break;
     case ZAB_FAULT_ADDRESS_IN_USE:
-        (void)snprintf(text, ZAB_TEXT_MAX,
-                       "members %u and %u would have the same address for other replicas",
-                       report->member, report->other);
+        (void)snprintf(
+            text, ZAB_TEXT_MAX,
+            "members %u and %u would have the same address for other replicas: give each "
+            "an address of its own",
+            report->member, report->other);
         break;
     case ZAB_FAULT_TOO_LONG:
         (void)snprintf(text, ZAB_TEXT_MAX,

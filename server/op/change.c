@@ -5,6 +5,8 @@
 #include "base/wire.h"
 #include "server/op/ops.h"
 
+#include <string.h>
+
 enum {
     CHANGE_VERSION = 1,
     CHANGE_JOINING = 0x80, /* Bit in the byte of a role. */
@@ -119,6 +121,21 @@ static bool is_address(struct slice text)
     return op_address_split(text, &host, &port);
 }
 
+/* Whether the address is one to listen at, which no other replica can dial. */
+static bool is_any(struct slice text)
+{
+    struct slice host;
+    uint16_t port;
+    struct address address;
+    char shown[ADDRESS_TEXT_MAX];
+
+    if (!op_address_split(text, &host, &port) || !address_parse(host, &address)) {
+        return false;
+    }
+    address_text(&address, shown);
+    return strcmp(shown, "0.0.0.0") == 0 || strcmp(shown, "::") == 0;
+}
+
 static bool is_id(uint32_t id)
 {
     return id > 0 && id <= OP_MEMBER_ID_MAX;
@@ -166,9 +183,17 @@ static const char *fault_of_texts(const struct op_args *args)
         return "peer must be host:port, the address for other replicas: a port from 1 to 65535, a "
                "host of at most 253 bytes without blanks, an IPv6 address in brackets";
     }
+    if (args->has_peer && is_any(args->peer)) {
+        return "peer is the address of no machine (0.0.0.0 or ::): give the one at which the "
+               "others reach this member";
+    }
     if (args->client.len > 0 && (args->client.len > OP_CLIENT_MAX || !is_address(args->client))) {
         return "client must be host:port, the address for clients: a port from 1 to 65535, a host "
                "without blanks, at most 255 bytes, an IPv6 address in brackets";
+    }
+    if (is_any(args->client)) {
+        return "client is the address of no machine (0.0.0.0 or ::): give the one at which clients "
+               "reach this member";
     }
     if (args->zone.len > OP_ZONE_MAX || !is_plain(args->zone)) {
         return "zone must be at most 63 bytes of printable ASCII without blanks";

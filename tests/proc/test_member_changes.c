@@ -405,6 +405,12 @@ TEST(of_two_changes_one_waits)
     }
     begin(&first, &threads[0], leader, "{\"zone\":\"first\"}");
     ENSEMBLE_WAIT(&ensemble, is_pending(leader));
+    json_t *all = seen_by(leader);
+    const json_t *pending = json_object_get(all, "pending");
+
+    assert_true(json_string_length(json_object_get(pending, "version")) > 0);
+    assert_int_equal(json_array_size(json_object_get(pending, "members")), COUNT);
+    json_decref(all);
     begin(&second, &threads[1], leader, "{\"zone\":\"second\"}");
     /* The second one waits for a quorum, too: it is there once the leader counts it. */
     ENSEMBLE_WAIT(&ensemble, requests_at(leader) >= 2);

@@ -116,6 +116,25 @@ TEST(a_new_member_has_an_id_and_an_address)
     assert_refused(&args, "1 to 65535");
 }
 
+/* It can be listened at, but not dialed. */
+TEST(a_wildcard_is_no_address)
+{
+    static const char *const wildcards[] = {"0.0.0.0:1", "[::]:1", "[::ffff:0.0.0.0]:1"};
+    struct op_args args = args_of(OP_MEMBER_SET);
+
+    for (size_t i = 0; i < sizeof(wildcards) / sizeof(wildcards[0]); i++) {
+        args.has_peer = true;
+        args.peer = slice_str(wildcards[i]);
+        assert_refused(&args, "peer is the address of no machine");
+        args.peer = slice_str("[::1]:1");
+        assert_fine(&args);
+        args.client = slice_str(wildcards[i]);
+        assert_refused(&args, "client is the address of no machine");
+        args.client = slice_str("0.0.0.1:1");
+        assert_fine(&args);
+    }
+}
+
 TEST(a_member_gets_a_role_or_texts)
 {
     struct op_args args = args_of(OP_MEMBER_SET);

@@ -174,7 +174,8 @@ TEST(each_refusal_has_its_reason, bench, lead_alone, bench_tear_down)
     bench_submit(bench, ask(bench, OP_MEMBER_REMOVE, 9, &outcome));
     drive_persist(&bench->drive);
     assert_int_equal(outcome.err, ERR_NOT_FOUND);
-    assert_string_equal(outcome.detail, "there is no member 9");
+    assert_string_equal(outcome.detail,
+                        "there is no member 9: the list of the members shows all ids");
 }
 
 TEST(members_change_from_level_2_on)
