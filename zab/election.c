@@ -4,10 +4,18 @@
  */
 #include "zab/join_int.h"
 
+/* Whether this replica leaves the election to others at first: it has handed over because of a
+ * change that takes its vote. If several voters lose theirs, they would hand over to each other. */
+static bool gives_way(const struct zab *zab)
+{
+    return zab->now_ms < zab->election.leaves_ms &&
+           zab->now_ms - zab->election.began_ms < ticks_ms(zab, RESIGN_TICKS);
+}
+
 static bool self_candidate(const struct zab *zab)
 {
     return quorum_self_counts(zab) && !zab->election.resigned &&
-           zab->now_ms >= zab->election.not_leading_ms;
+           zab->now_ms >= zab->election.not_leading_ms && !gives_way(zab);
 }
 
 static void vote_initial(struct zab *zab)
@@ -408,6 +416,7 @@ void enter_looking(struct zab *zab, const char *why)
     ASSERT(zab->follow.inbox.count == 0);
     zab->state = ZAB_LOOKING;
     zab->election.settled = false;
+    zab->election.began_ms = zab->now_ms;
     zab->reason = why;
     fx_role(zab);
     election_start(zab);

@@ -69,6 +69,11 @@ void lead_leave(struct zab *zab)
     if (zab->lead.resigning || zab->election.resigned) {
         zab->election.not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
     }
+    if (zab->lead.leaves) {
+        /* The next leader may have to wait for promote_ms, and be one that leaves, too. */
+        zab->election.leaves_ms =
+            zab->now_ms + 2 * (uint64_t)zab->limits.promote_ms + ticks_ms(zab, RESIGN_TICKS);
+    }
     if (zab->lead.phase == LEADER_BROADCAST) {
         zab->heard_ms = zab->lead.quorum_ms;
     }

@@ -73,6 +73,7 @@ static void resign_tick(struct zab *zab)
         enter_looking(zab, "leadership has been handed over");
     } else if (zab->now_ms >= zab->lead.resign_deadline_ms) {
         zab->lead.resigning = false; /* No voter can take over now. */
+        zab->lead.leaves = false;
     }
 }
 

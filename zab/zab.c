@@ -273,6 +273,7 @@ bool zab_hand_over(struct zab *zab)
     }
     PROBE("zab.resigns_for_a_change");
     zab->lead.resigning = true;
+    zab->lead.leaves = true;
     zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
     return true;
 }

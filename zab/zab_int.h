@@ -91,6 +91,7 @@ struct leading {
     struct confirm_list waiting;
     bool resigning; /* No new proposals; the leader leaves once a follower has all records. */
     uint64_t resign_deadline_ms;
+    bool leaves;              /* It resigns because of a change that takes its vote. */
     zxid_t durable_seen;      /* Own durable zxid when the disk last made progress. */
     uint64_t durable_ms;      /* When the disk last made progress or had all committed records. */
     uint64_t space_resign_ms; /* Next check for a successor with more disk space. */
@@ -266,8 +267,11 @@ struct election {
     uint64_t revote_ms;   /* When votes are sent again. */
     uint64_t not_leading_ms; /* This replica is not a candidate before this. */
     bool resigned;           /* The host has requested that this replica does not lead. */
-    uint32_t epoch_floor;    /* Highest promise reported; the next epoch is above it. */
-    uint64_t rediscover_ms;  /* Before this a learner's higher promise starts no new epoch. */
+    uint64_t began_ms;       /* When this replica began to look for a leader. */
+    uint64_t leaves_ms;     /* Until then it stands only if no other is elected soon: a change is to
+                               take its vote. */
+    uint32_t epoch_floor;   /* Highest promise reported; the next epoch is above it. */
+    uint64_t rediscover_ms; /* Before this a learner's higher promise starts no new epoch. */
 };
 
 struct zab {

@@ -4,6 +4,7 @@
  */
 #include "base/mem.h"
 #include "tests/lib/unit.h"
+#include "tests/proc/disk.h"
 #include "tests/proc/membership.h"
 #include "tests/proc/shell.h"
 
@@ -385,4 +386,37 @@ TEST(a_removed_disk_does_not_join_again, open_all, close_all)
     take_command(JOINER, command);
     assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
     wait_member(JOINER);
+}
+
+static void add_joiner(uint32_t at)
+{
+    char address[64];
+    char command[COMMAND_MAX];
+
+    first_address("127.0.0.1", address);
+    configure_joiner(at, address, "");
+    ensemble_start(&ensemble, at);
+    take_command(at, command);
+    assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
+}
+
+/* A damaged disk knows the members of its first start only. When the others of them have left, it
+ * is the present ones that find it. */
+TEST(a_damaged_disk_whose_first_members_have_left_is_refilled, open_all, close_all)
+{
+    static const struct membership_call change = {.method = "PATCH",
+                                                  .path = "/ensemble/v1/members",
+                                                  .body = "{\"remove\":[2,3],\"promote\":[4,5]}"};
+
+    add_joiner(JOINER);
+    add_joiner(LAST);
+    membership_change(&ensemble, 0, &change);
+    assert_int_equal(ensemble_wait_end(&ensemble, 1), MEMBERSHIP_EXIT);
+    assert_int_equal(ensemble_wait_end(&ensemble, 2), MEMBERSHIP_EXIT);
+    write_some("before", WRITES);
+    ensemble_kill(&ensemble, 0);
+    assert_true(disk_flip_bit(&ensemble, 0, 500));
+    ensemble_start(&ensemble, 0);
+    ENSEMBLE_WAIT(&ensemble, has_logged(0, "quarantine"));
+    wait_member(0);
 }
