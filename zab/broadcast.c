@@ -1,20 +1,6 @@
 /* Phase 3: proposals, the commit watermark, heartbeats and quorum rounds. */
 #include "zab/zab_int.h"
 
-void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload)
-{
-    ASSERT(is_broadcasting(zab));
-
-    zxid_t zxid = zab->trail.last + 1;
-
-    ASSERT(zxid_epoch(zxid) == zab->lead.epoch);
-    log_append(zab, logrec_new(type, zxid, zab->trail.last, zab->trail.last_chain, payload));
-    zab->lead.pending_count++;
-    zab->lead.pending_bytes += payload.len;
-    zab->lead.since_stamp++;
-    sync_pump_all(zab);
-}
-
 /* Whether the whole initial history is delivered here. A leader proposes nothing before that
  * (primary integrity): a request prepared earlier would be prepared against an older tree. */
 static bool has_delivered_history(const struct zab *zab)
@@ -69,14 +55,8 @@ enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effe
     zab->effects = effects;
     broadcast_append(zab, LOGREC_TXN, txn);
     if (zab->lead.since_stamp >= zab->limits.stamp_every) {
-        struct buf stamp;
-
         PROBE("zab.stamped");
-        buf_init(&stamp, 1 << 16);
-        admit_stamp_payload(zab, &stamp);
-        broadcast_append(zab, LOGREC_STAMP, buf_slice(&stamp));
-        buf_release(&stamp);
-        zab->lead.since_stamp = 0;
+        broadcast_stamp(zab, config_in_force(zab)->version);
     }
     zab->effects = NULL;
     return ERR_OK;
@@ -153,7 +133,7 @@ static void commit_acked(struct zab *zab)
             return;
         }
         ASSERT(acked <= zab->trail.last);
-        commit_to(zab, acked);
+        commit_to(zab, proof_limit(zab, acked));
         again = zab->config.committed.version != version;
     }
 }

@@ -46,8 +46,8 @@ static void send_vote(struct zab *zab, const struct peer *peer)
                                                              : reported_last_zxid(zab),
                  .last = reported_last_zxid(zab),
                  .promised = zab->promise.epoch,
-                 .config_version = zab->config.committed.version,
-                 .voters = zab_config_voters(&zab->config.committed),
+                 .config_version = config_in_force(zab)->version,
+                 .voters = zab_config_voters(config_in_force(zab)),
                  .flags = self_flags(zab)},
     };
 
@@ -117,7 +117,7 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
 }
 
 /*
- * Whether the peer, which knows only a configuration older than the committed one here, has lost
+ * Whether the peer, which knows only a configuration older than the one in force here, has lost
  * its vote since. If it were a voter by a configuration that this replica lacks, it would know the
  * one before that, which is not older.
  *
@@ -127,7 +127,7 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
  */
 static bool is_outdated(const struct zab *zab, const struct peer *peer)
 {
-    return peer->vote.valid && peer->vote.config_version < zab->config.committed.version &&
+    return peer->vote.valid && peer->vote.config_version < config_in_force(zab)->version &&
            !quorum_counts(zab, peer->id, peer->incarnation) && !MUTANT(76);
 }
 

@@ -175,6 +175,9 @@ static bool stage_record(struct zab *zab, struct logrec *rec)
     if (rec->type == LOGREC_CONFIG) {
         stage_config(zab, rec);
     }
+    zxid_t proof = zab_proven_config(rec);
+
+    follow->staged_proof = proof != 0 ? proof : follow->staged_proof;
 
     struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
@@ -239,6 +242,7 @@ static void keep_partial(struct zab *zab)
         zab->partial.has_config = follow->has_staged_config;
         zab->partial.config = follow->staged_config;
         zab->partial.bytes = blob_ref(follow->staged_bytes);
+        zab->partial.proof = follow->staged_proof;
     }
 }
 
@@ -292,6 +296,7 @@ void follow_snap_continue(struct zab *zab, zxid_t common)
     follow->staged_config = partial->config;
     ASSERT(!follow->staged_bytes);
     follow->staged_bytes = blob_ref(partial->bytes);
+    follow->staged_proof = partial->proof;
     clear_partial(zab);
 }
 
@@ -348,6 +353,7 @@ void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
     log_outline_cut(zab, 0);
     if (follow->has_staged_config) {
         config_pend(zab, &follow->staged_config, blob_slice(follow->staged_bytes));
+        config_prove(zab, follow->staged_proof);
     }
     ASSERT(zab->trail.base == follow->snap.start);
     ASSERT(zab->trail.durable == zab->trail.last);

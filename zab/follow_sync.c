@@ -34,7 +34,8 @@ static void cut_back(struct zab *zab, zxid_t common)
 {
     ASSERT(trail_has(&zab->trail, common) && common < zab->trail.last);
 
-    zxid_t committed = min_u64(zab->committed, zab->trail.last);
+    zxid_t known = config_is_proven(zab) ? zab->config.pending.version : 0;
+    zxid_t committed = min_u64(max_u64(zab->committed, known), zab->trail.last);
 
     /* NOLINTNEXTLINE(misc-redundant-expression): MUTANT(n) is 0 in a release build. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {

@@ -163,7 +163,8 @@ static void establish(struct zab *zab)
     zab->lead.phase = LEADER_EPOCH;
     zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
     buf_init(&stamp, 1 << 16);
-    admit_stamp_payload(zab, &stamp);
+    admit_stamp_payload(zab, config_in_force(zab)->version, &stamp);
+    proof_established(zab);
     log_append(zab, logrec_new(LOGREC_EPOCH, zxid_make(zab->lead.epoch, 0), zab->trail.last,
                                zab->trail.last_chain, buf_slice(&stamp)));
     buf_release(&stamp);
@@ -203,7 +204,8 @@ void lead_on_persisted(struct zab *zab)
     if (zab->lead.phase == LEADER_EPOCH && zab->trail.durable >= start) {
         zab->lead.phase = LEADER_SYNC;
     }
-    if (zab->lead.phase == LEADER_SYNC && quorum_has(zab, true, acked_newleader)) {
+    if (zab->lead.phase == LEADER_SYNC && quorum_has(zab, true, acked_newleader) &&
+        proof_of_history(zab)) {
         ASSERT(zab->promise.epoch == zab->lead.epoch);
         zab->lead.phase = LEADER_BROADCAST;
         zab->lead.began_ms = zab->now_ms;
@@ -410,6 +412,10 @@ static void on_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
     }
     sync_on_acked(zab, peer, zxid);
     admit_learn(peer, zab->lead.epoch, zxid);
+    if (zab->lead.phase == LEADER_SYNC) {
+        lead_on_persisted(zab);
+        return;
+    }
     broadcast_commit(zab);
     sync_pump(zab, peer);
 }

@@ -38,6 +38,7 @@ void log_append(struct zab *zab, struct logrec *take_rec)
         config_seen(zab, take_rec);
         config_committed(zab);
     }
+    config_prove(zab, zab_proven_config(take_rec));
     logrec_unref(take_rec);
 }
 

@@ -94,7 +94,7 @@ static bool want_members(struct zab *zab)
 static void begin_leave(struct zab *zab, struct peer *peer)
 {
     peer->leave_ms = zab->now_ms + ticks_ms(zab, LEAVE_TICKS);
-    if (peer->up && zab->state == ZAB_LEADING) {
+    if (peer->up && zab->state == ZAB_LEADING && config_is_settled(zab)) {
         peer->leave_round = zab->lead.ping_round + 1;
         config_send(zab, peer);
     }

@@ -103,6 +103,7 @@ void config_pend(struct zab *zab, const struct zab_config *config, struct slice 
     config_keep(config, bytes, &zab->config.pending_bytes);
     zab->config.pending = *config;
     zab->config.has_pending = true;
+    zab->config.is_proven = false;
 }
 
 bool config_is_known(struct zab *zab, const struct zab_config *config)
@@ -152,6 +153,21 @@ void config_committed(struct zab *zab)
     ASSERT(!zab->config.has_pending);
 }
 
+/*
+ * Only a voter of the new configuration uses the proof. Another disk can have a longer log than all
+ * of them, and then none of them leads while they still count it: it must be able to lead, by the
+ * majorities of both configurations, which is always safe.
+ */
+void config_prove(struct zab *zab, zxid_t version)
+{
+    if (zab->config.has_pending && !zab->config.is_proven &&
+        zab->config.pending.version == version &&
+        zab_config_is_voter(&zab->config.pending, zab->id, zab->incarnation)) {
+        PROBE("zab.config_proven");
+        zab->config.is_proven = true;
+    }
+}
+
 bool config_adopt(struct zab *zab, struct slice bytes)
 {
     struct zab_config config;
@@ -159,8 +175,12 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     if (zab_config_decode(bytes, &config) != ERR_OK) {
         return false;
     }
-    if (config.version > zab->config.committed.version && config_is_known(zab, &config)) {
-        PROBE("zab.config_adopted");
+    if (config.version <= zab->config.committed.version || !config_is_known(zab, &config)) {
+        return true;
+    }
+    PROBE("zab.config_adopted");
+    config_prove(zab, config.version);
+    if (!config_is_proven(zab) || zab->config.pending.version < config.version) {
         config_bind(zab, &config, bytes);
     }
     return true;
@@ -209,21 +229,41 @@ bool config_excludes(const struct zab *zab, const struct peer *peer)
             zab_config_find_removed(&zab->config.committed, peer->id, peer->incarnation));
 }
 
-void config_send(struct zab *zab, const struct peer *peer)
+/* Then each majority of its voters has a disk with the proof. */
+bool config_is_settled(const struct zab *zab)
 {
-    struct zab_msg msg = {.type = ZAB_CONFIG,
-                          .config.bytes = blob_slice(zab->config.committed_bytes)};
+    return zab->config.committed.version <= zab->committed;
+}
 
-    ASSERT(zab->config.committed.count > 0 && zab->config.committed_bytes);
+static void send_config(struct zab *zab, const struct peer *peer, struct blob *bytes)
+{
+    struct zab_msg msg = {.type = ZAB_CONFIG, .config.bytes = blob_slice(bytes)};
+
+    ASSERT(bytes);
     fx_send(zab, peer->id, &msg);
 }
 
-/* Sends the committed configuration to a peer whose vote names an older one. A removed
- * replica sends none: what it knows may be out of date. */
+void config_send(struct zab *zab, const struct peer *peer)
+{
+    ASSERT(zab->config.committed.count > 0);
+    send_config(zab, peer, zab->config.committed_bytes);
+}
+
+/*
+ * Sends the committed configuration to a peer whose vote names an older one. A removed replica
+ * sends none: what it knows may be out of date. A peer that the configuration removes gets it only
+ * once it is settled: it stops then, and until that the others may need its vote to start again.
+ */
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
 {
-    if (!zab->bootstrapping && !peer->bootstrapping && !zab->own.is_removed &&
-        version < zab->config.committed.version) {
+    bool may_tell = !zab->bootstrapping && !peer->bootstrapping && !zab->own.is_removed;
+
+    if (may_tell && config_is_proven(zab) && version < zab->config.pending.version &&
+        zab_config_find(&zab->config.pending, peer->id)) {
+        PROBE("zab.proven_config_told");
+        send_config(zab, peer, zab->config.pending_bytes);
+    } else if (may_tell && version < zab->config.committed.version &&
+               (config_is_settled(zab) || !config_excludes(zab, peer))) {
         PROBE("zab.config_told");
         config_send(zab, peer);
     }

@@ -18,6 +18,16 @@ bool peer_is_up(const struct zab *zab, const struct peer *peer)
     return peer->up;
 }
 
+bool config_is_proven(const struct zab *zab)
+{
+    return zab->config.has_pending && zab->config.is_proven;
+}
+
+const struct zab_config *config_in_force(const struct zab *zab)
+{
+    return config_is_proven(zab) ? &zab->config.pending : &zab->config.committed;
+}
+
 /* Whether (id, incarnation) is a voter. A voter is an id with its disk: a wiped or swapped disk
  * under the same id is unknown. */
 static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation)
@@ -67,6 +77,9 @@ static bool pending_counts(const struct zab *zab)
 
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 {
+    if (config_is_proven(zab)) {
+        return has_majority(zab, &zab->config.pending, self && !zab->quarantined, pred);
+    }
     if (zab->config.committed.count == 0 ||
         !has_majority(zab, &zab->config.committed, self && !zab->quarantined, pred)) {
         return false;
@@ -81,12 +94,16 @@ bool quorum_lacks_one_of_two(const struct zab *zab)
 {
     bool self = !zab->quarantined;
 
-    return zab->config.has_pending && has_majority(zab, &zab->config.committed, self, peer_is_up) !=
-                                          has_majority(zab, &zab->config.pending, self, peer_is_up);
+    return zab->config.has_pending && !config_is_proven(zab) &&
+           has_majority(zab, &zab->config.committed, self, peer_is_up) !=
+               has_majority(zab, &zab->config.pending, self, peer_is_up);
 }
 
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
+    if (config_is_proven(zab)) {
+        return is_voter(&zab->config.pending, id, incarnation);
+    }
     return is_voter(&zab->config.committed, id, incarnation) ||
            (zab->config.has_pending && !MUTANT(70) &&
             is_voter(&zab->config.pending, id, incarnation));
@@ -165,7 +182,12 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
 
 zxid_t quorum_acked(const struct zab *zab)
 {
-    zxid_t acked = acked_by_majority(zab, &zab->config.committed);
+    zxid_t acked;
+
+    if (config_is_proven(zab)) {
+        return acked_by_majority(zab, &zab->config.pending);
+    }
+    acked = acked_by_majority(zab, &zab->config.committed);
 
     if (!pending_counts(zab) || MUTANT(71)) {
         return acked;

@@ -7,7 +7,8 @@
 #include "zab/zab_int.h"
 
 enum {
-    STAMP_FORMAT = 1
+    STAMP_FORMAT = 1,
+    WATERMARK_LEN = 4 + 8 + 4 + 8 /* See put_watermark. */
 };
 
 /* Notes what the disk `incarnation` has promised and made durable, if this disk is the peer's known
@@ -56,9 +57,9 @@ static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, ui
     wire_put_u64(out, last);
 }
 
-/* Writes what each voter is known to have on its disk: format u8, count u32, then the watermarks.
- */
-void admit_stamp_payload(const struct zab *zab, struct buf *out)
+/* Writes what each voter is known to have on its disk: format u8, count u32, the watermarks; then
+ * the version of a committed configuration, which release 0.9.0 neither writes nor reads. */
+void admit_stamp_payload(const struct zab *zab, zxid_t version, struct buf *out)
 {
     uint32_t count = 0;
 
@@ -75,7 +76,29 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out)
                           peer->known_last);
         }
     }
+    wire_put_u64(out, version);
     ASSERT(!out->overflow);
+}
+
+zxid_t zab_proven_config(const struct logrec *rec)
+{
+    struct wire_reader reader;
+
+    if (rec->type != LOGREC_STAMP && rec->type != LOGREC_EPOCH) {
+        return 0;
+    }
+    wire_reader_init(&reader, logrec_payload(rec));
+    if (wire_get_u8(&reader) != STAMP_FORMAT) {
+        return 0;
+    }
+    uint32_t count = wire_get_u32(&reader);
+
+    for (uint32_t i = 0; i < count && wire_reader_ok(&reader); i++) {
+        (void)wire_get_raw(&reader, WATERMARK_LEN);
+    }
+    zxid_t version = wire_get_u64(&reader);
+
+    return wire_reader_ok(&reader) ? version : 0;
 }
 
 void admit_on_stamp(struct zab *zab, const struct logrec *rec)

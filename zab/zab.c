@@ -50,6 +50,9 @@ static void init_log(struct zab *zab, const struct zab_init *init)
     zab->config.has_pending = init->has_pending && init->pending.version > init->config.version;
     zab->config.pending = init->pending;
     config_keep(&init->pending, blob_slice(init->pending_bytes), &zab->config.pending_bytes);
+    if (init->is_pending_proven) {
+        config_prove(zab, init->pending.version);
+    }
 }
 
 static void init_peers(struct zab *zab, const struct zab_init *init)

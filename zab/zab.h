@@ -93,6 +93,7 @@ struct zab_init {
     struct zab_config config;   /* The configuration that is committed at `committed`. */
     bool has_pending;           /* The log beyond `committed` holds a configuration: `pending`. */
     struct zab_config pending;  /* Until `pending` commits, quorums of both are needed. */
+    bool is_pending_proven;     /* A later record of the log names it (zab_proven_config). */
     struct blob *config_bytes;  /* `config` and `pending` as they were encoded, with the members' */
     struct blob *pending_bytes; /* texts; NULL: without texts. The caller keeps its references. */
     uint32_t promised_epoch;
@@ -521,6 +522,9 @@ struct slice zab_config_bytes(const struct zab *zab);
 /* The same for the configuration that is in this replica's log and not known to be committed. NULL
  * and empty if there is none. */
 const struct zab_config *zab_pending(const struct zab *zab);
+/* Returns the version of the configuration that the record proves to be committed; 0: none. It
+ * stands before it in the log, unless the leader received it. Any thread. */
+zxid_t zab_proven_config(const struct logrec *rec);
 struct slice zab_pending_bytes(const struct zab *zab);
 
 /* Returns the configuration that a cluster has told this replica, which has none itself: it says

@@ -15,6 +15,7 @@
 #include "base/probe.h"
 #include "base/rng.h"
 #include "zab/peer_int.h"
+#include "zab/proof_int.h"
 #include "zab/step_int.h"
 #include "zab/trail.h"
 #include "zab/zab.h"
@@ -99,6 +100,7 @@ struct leading {
     uint64_t grace_ms;        /* No timeout before this: the process was paused a moment ago. */
     uint64_t refill_due_us;   /* Before this time no chunk of any snapshot is read. */
     bool refill_waits;        /* A learner waits for `refill_due_us`. */
+    zxid_t proof;             /* Newest record of this epoch that proves a configuration. */
     struct step step;
     uint32_t refill_turn; /* Id of the peer for which a chunk was read last. */
 };
@@ -125,6 +127,7 @@ struct partial {
     bool has_config;
     struct zab_config config; /* If `has_config`: the newest configuration in the staged log. */
     struct blob *bytes;       /* `config`, encoded. */
+    zxid_t proof;             /* The configuration that the staged log proves; 0: none. */
 };
 
 struct inbox_item {
@@ -180,6 +183,7 @@ struct following {
     bool has_staged_config;
     struct zab_config staged_config; /* Newest configuration in the staged log. */
     struct blob *staged_bytes;       /* `staged_config`, encoded. */
+    zxid_t staged_proof;             /* The configuration that the staged log proves; 0: none. */
     struct inbox inbox;
 };
 
@@ -208,6 +212,7 @@ struct membership {
     bool has_pending;
     struct zab_config pending; /* Configuration in the log beyond the commit watermark. */
     struct blob *pending_bytes;
+    bool is_proven; /* `pending` is known to be committed (proof.c): it alone decides. */
 };
 
 struct promise {
@@ -568,6 +573,8 @@ bool list_agrees(const struct zab *zab, const struct zab_config *config);
 bool list_votes(const struct zab *zab, uint32_t id); /* Whether the server list has such a voter. */
 /* Whether the peer's id is in no configuration, or its disk was removed. */
 bool config_excludes(const struct zab *zab, const struct peer *peer);
+/* Whether a leader has reported the committed configuration as committed: see proof.c. */
+bool config_is_settled(const struct zab *zab);
 void config_send(struct zab *zab, const struct peer *peer);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
 
@@ -583,13 +590,6 @@ void facts_free(struct zab *zab);
 /* admit.c */
 bool may_admit(const struct zab *zab, const struct peer *peer);
 void admit_on_exclude(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
-
-/* stamp.c */
-bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch);
-bool admit_knows(const struct peer *peer); /* Whether its disk was in step with a leader. */
-void admit_learn(struct peer *peer, uint32_t promised, zxid_t last);
-void admit_on_stamp(struct zab *zab, const struct logrec *rec);
-void admit_stamp_payload(const struct zab *zab, struct buf *out);
 
 /* digest.c */
 void digest_compare(struct zab *zab);

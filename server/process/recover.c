@@ -19,6 +19,7 @@ struct rebuild {
     struct state *state;
     struct zab_config config;
     struct zab_config pending; /* Uncommitted configuration in the log; count 0: none. */
+    bool is_pending_proven;    /* A record after it says that it is committed. */
     struct blob *config_bytes; /* `config` and `pending` as they were encoded. */
     struct blob *pending_bytes;
     zxid_t at;      /* Newest zxid applied so far. */
@@ -308,6 +309,7 @@ static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec
         keep_bytes(&rebuild->config_bytes, blob_slice(rebuild->pending_bytes));
     }
     keep_bytes(&rebuild->pending_bytes, logrec_payload(rec));
+    rebuild->is_pending_proven = false;
     return decode_config(rebuild, rec, &rebuild->pending);
 }
 
@@ -319,7 +321,14 @@ static enum err replay_next(void *ctx, const struct logrec *rec)
     if (rec->zxid <= rebuild->report->committed) {
         return replay_one(rebuild, rec);
     }
-    return rec->type == LOGREC_CONFIG ? replay_pending(rebuild, rec) : ERR_OK;
+    if (rec->type == LOGREC_CONFIG) {
+        return replay_pending(rebuild, rec);
+    }
+    if (rebuild->pending.count > 0 && zab_proven_config(rec) == rebuild->pending.version) {
+        PROBE("recover.config_proven");
+        rebuild->is_pending_proven = true;
+    }
+    return ERR_OK;
 }
 
 enum err recover_each(struct store *store, zxid_t from, zxid_t last,
@@ -389,6 +398,7 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     init->has_pending =
         rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
     init->pending = rebuild->pending;
+    init->is_pending_proven = init->has_pending && rebuild->is_pending_proven;
     init->config_bytes = blob_ref(rebuild->config_bytes);
     init->pending_bytes = blob_ref(rebuild->pending_bytes);
     init->log_base = report->log_base;

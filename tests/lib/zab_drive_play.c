@@ -127,6 +127,20 @@ void drive_establish(struct drive *drive)
     drive_persist(drive); /* The EPOCH record. */
 }
 
+/* A leader with a change in its history serves only when that is proven. */
+static void ack_proof(struct drive *drive)
+{
+    if (drive_status(drive).phase == ZAB_PHASE_BROADCAST) {
+        return;
+    }
+    drive_persist(drive);
+    for (uint32_t id = 1; id <= drive->init.seed_count; id++) {
+        if (id != drive->init.id) {
+            drive_learner_says(drive, id, ZAB_ACK, drive_status(drive).last);
+        }
+    }
+}
+
 void drive_lead(struct drive *drive)
 {
     drive_establish(drive);
@@ -135,6 +149,7 @@ void drive_lead(struct drive *drive)
             drive_learner_says(drive, id, ZAB_ACK_NEWLEADER, zxid_make(drive->promised, 0));
         }
     }
+    ack_proof(drive);
     if (drive->fetch.fetch.token != 0) {
         drive_fetched(drive);
     }

@@ -178,6 +178,9 @@ struct sim_members {
     struct zab_config *proposed; /* By version; older than the committed one: none. */
     size_t proposed_count;
     size_t proposed_cap;
+    struct zab_config proven; /* A leader has stamped it; no longer newer than the committed one. */
+    uint32_t proven_epoch;    /* The epoch of that leader. */
+    zxid_t proof;             /* The record that proves the committed configuration; 0: none. */
     struct zab_config past[SIM_PAST]; /* The last configurations before the committed one, ... */
     uint64_t past_us[SIM_PAST];       /* ... and when they ended. */
     bool is_over;                     /* The faults are over. */

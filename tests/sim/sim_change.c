@@ -96,7 +96,7 @@ static void draw_add(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose(sim, is_outside);
 
-    if (!node || !sim_seat_is_settled(sim, NULL) || !sim_member_may_lose(sim, node)) {
+    if (!node || !sim_member_may_lose(sim, node)) {
         return;
     }
     if (node->identity.incarnation != 0 && chance(sim, 900000)) {

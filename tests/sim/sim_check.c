@@ -98,7 +98,8 @@ static void check_leader(struct sim *sim, struct sim_node *node, const struct lo
         sim_fail(sim, "A9", "leader %u makes %" PRIx64 " after %" PRIx64, node->id, rec->zxid,
                  rec->prev);
     }
-    if (node->applied < zxid_make(epoch, 0)) {
+    /* The proof that the history's configuration is committed depends on no state. */
+    if (node->applied < zxid_make(epoch, 0) && rec->type != LOGREC_STAMP) {
         sim_fail(sim, "A11",
                  "leader %u of epoch %u broadcasts before it has applied its history: %" PRIx64,
                  node->id, epoch, node->applied);
@@ -130,6 +131,7 @@ static void broadcast(struct sim *sim, struct sim_node *node, struct logrec *rec
     made->leader = node->id;
     sim_clock_made(sim, made);
     (void)map_put_u64(&sim->recs, rec->zxid, made);
+    sim_quorum_stamped(sim, node, rec);
     if (rec->type == LOGREC_CONFIG) {
         sim_seat_proposed(sim, node, rec);
     }
@@ -347,8 +349,13 @@ static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
                  "leader %u commits %" PRIx64 ", which diverges from the committed %" PRIx64,
                  node->id, zxid, last);
     }
+    zxid_t version = sim->config.version;
+
     commit_path(sim, node, rec, last);
     check_quorum(sim, node, zxid);
+    if (sim->config.version != version) {
+        sim_quorum_answered(sim, node, zxid);
+    }
     check_later_leaders(sim, zxid);
 }
 

@@ -149,8 +149,7 @@ static void put_out(struct sim *sim, struct sim_node *node)
     node->idle = true;
 }
 
-/* The operator stops a machine that is no member any more. Until the change is widely known, the
- * others may need it to find out. */
+/* The operator stops a machine that is no member any more. */
 static void retire(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->a];
@@ -158,7 +157,7 @@ static void retire(struct sim *sim, struct sim_event *event)
     if (node->idle || sim_member_is(sim, node) || sim->members.is_over) {
         return;
     }
-    if (!sim_seat_is_settled(sim, NULL) || !sim_member_may_lose(sim, node)) {
+    if (!sim_member_may_lose(sim, node)) {
         sim_after(sim, AGAIN_US, retire, "retire", NULL)->a = node->id;
         return;
     }
@@ -220,10 +219,6 @@ static void replace_disk(struct sim *sim, struct sim_event *event)
     if (node->up || node->idle || !sim_member_is(sim, node)) {
         return;
     }
-    if (!sim_seat_is_settled(sim, NULL)) { /* Then the removed disk counts nowhere. */
-        sim_after(sim, AGAIN_US, replace_disk, "replace", NULL)->a = node->id;
-        return;
-    }
     sim_disk_empty(sim, node);
     start_later(sim, node);
 }
@@ -233,10 +228,6 @@ static void leave(struct sim *sim, struct sim_event *event)
     struct sim_node *node = &sim->nodes[event->node];
     bool is_member = sim_member_is(sim, node);
 
-    if (!sim_seat_is_settled(sim, NULL)) { /* See retire. */
-        sim_after(sim, AGAIN_US, leave, "leave", node);
-        return;
-    }
     SIM_TRACE(sim, "the process of node %u ends: its disk was removed", node->id);
     put_out(sim, node);
     if (is_member) {

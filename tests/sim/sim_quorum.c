@@ -56,6 +56,70 @@ void sim_quorum_set(struct sim *sim, const struct zab_config *config)
     members->proposed_count = kept;
 }
 
+/* ---- Proofs. ---- */
+
+static const struct zab_config *proposed(const struct sim *sim, zxid_t version)
+{
+    for (size_t i = 0; i < sim->members.proposed_count; i++) {
+        if (sim->members.proposed[i].version == version) {
+            return &sim->members.proposed[i];
+        }
+    }
+    return NULL;
+}
+
+void sim_quorum_stamped(struct sim *sim, const struct sim_node *leader, const struct logrec *rec)
+{
+    zxid_t version = zab_proven_config(rec);
+    const struct zab_config *config = proposed(sim, version);
+
+    if (!config || version <= sim->members.proven.version) {
+        return; /* It is committed, or of a time before the records. */
+    }
+    if (!sim_config_holds(sim, &sim->config, version) || !sim_config_holds(sim, config, version)) {
+        sim_quorum_trace(sim, version);
+        sim_fail(sim, "A38",
+                 "leader %u calls the configuration %" PRIx64 " committed, which a majority of its "
+                 "voters or of those before them has not on disk",
+                 leader->id, version);
+    }
+    sim->members.proven = *config;
+    sim->members.proven_epoch = zxid_epoch(rec->zxid);
+}
+
+/* The first record of this log that proves the configuration. */
+static zxid_t proof_of(struct sim *sim, zxid_t last, zxid_t version)
+{
+    zxid_t proof = 0;
+
+    for (const struct sim_rec *rec = sim_rec_find(sim, last); rec && rec->rec->zxid > version;
+         rec = rec->parent) {
+        proof = zab_proven_config(rec->rec) == version ? rec->rec->zxid : proof;
+    }
+    return proof;
+}
+
+void sim_quorum_answered(struct sim *sim, const struct sim_node *leader, zxid_t zxid)
+{
+    zxid_t version = sim->config.version;
+    zxid_t proof = proof_of(sim, zxid, version);
+
+    if (zxid_counter(version) != 0 && (proof == 0 || !sim_quorum_holds(sim, proof))) {
+        sim_quorum_trace(sim, proof);
+        sim_fail(sim, "A38",
+                 "leader %u reports the configuration %" PRIx64 " as committed, but a majority of "
+                 "its voters could not tell after a restart: the proof is %" PRIx64,
+                 leader->id, version, proof);
+    }
+    sim->members.proof = proof;
+}
+
+/* The newest configuration that is certain to be committed. */
+static const struct zab_config *newest(const struct sim *sim)
+{
+    return sim->members.proven.version > sim->config.version ? &sim->members.proven : &sim->config;
+}
+
 /* ---- Promises. ---- */
 
 static bool has_promised(const struct sim_pledges *pledges, const struct sim_pledge *pledge)
@@ -93,6 +157,9 @@ void sim_quorum_promised(struct sim *sim, const struct sim_node *node, uint32_t 
  * may be established after that, by old promises, and can no longer commit anything. */
 static bool is_later(struct sim *sim, uint32_t epoch)
 {
+    if (newest(sim) == &sim->members.proven) {
+        return sim->members.proven_epoch >= epoch;
+    }
     const struct sim_rec *rec = sim_rec_find(sim, sim->config.version);
 
     return rec && rec->commit_epoch >= epoch;
@@ -107,7 +174,7 @@ void sim_quorum_established(struct sim *sim, const struct sim_node *leader, uint
     if (sim->config.count == 0) {
         sim_quorum_set(sim, zab_config(replica_zab(leader->replica)));
     }
-    for_each_member (member, &sim->config) {
+    for_each_member (member, newest(sim)) {
         struct sim_pledge pledge = {
             .id = member->id, .incarnation = member->incarnation, .leader = leader->id};
 
@@ -118,7 +185,7 @@ void sim_quorum_established(struct sim *sim, const struct sim_node *leader, uint
         sim_fail(sim, "A32",
                  "leader %u starts epoch %u with the promises of %u of the %u voters of the "
                  "configuration %" PRIx64,
-                 leader->id, epoch, count, voters, sim->config.version);
+                 leader->id, epoch, count, voters, newest(sim)->version);
     }
 }
 

@@ -23,6 +23,15 @@ void sim_quorum_promised(struct sim *sim, const struct sim_node *node, uint32_t 
 void sim_quorum_proposed(struct sim *sim, const struct logrec *rec,
                          const struct zab_config *config);
 
+/* A leader has appended a record that may name a configuration as committed: the majorities of that
+ * one and of the one before it have it on disk (A38), and from now on it alone decides (A32). */
+void sim_quorum_stamped(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);
+
+/* A leader reports that the records up to `zxid`, which is not older than the committed
+ * configuration, are committed: a majority of its voters has a record on disk that proves it (A38),
+ * so that they can start without the voters before them. */
+void sim_quorum_answered(struct sim *sim, const struct sim_node *leader, zxid_t zxid);
+
 /* The configuration is in force from now on. */
 void sim_quorum_set(struct sim *sim, const struct zab_config *config);
 

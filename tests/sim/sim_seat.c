@@ -27,7 +27,7 @@ static bool is_in_force(struct sim *sim, const struct zab_config *config)
         return false;
     }
     /* The configurations of the founding and of a forced recovery are not records. */
-    return zxid_counter(config->version) == 0 ||
+    return zxid_counter(config->version) == 0 || config->version == sim->members.proven.version ||
            (rec && rec->committed && rec->rec->type == LOGREC_CONFIG);
 }
 
@@ -172,16 +172,18 @@ static void admit(struct sim *sim, struct sim_node *node, uint64_t incarnation)
     }
 }
 
-bool sim_seat_is_settled(const struct sim *sim, const struct sim_node *but)
+bool sim_seat_is_settled(struct sim *sim, const struct sim_node *but)
 {
     zxid_t version = sim->config.version;
+    zxid_t proof = sim->members.proof;
     uint32_t count = 0;
 
     for_each_member (member, &sim->config) {
         const struct sim_node *node = &sim->nodes[member->id];
 
         count += member->voter && node != but && sim_disk_counts(node) &&
-                 node->shadow.committed >= version;
+                 (node->shadow.committed >= version ||
+                  (proof != 0 && sim_log_holds(sim, node->shadow.last, proof)));
     }
     return version == 0 || count > sim_voters(sim) / 2;
 }

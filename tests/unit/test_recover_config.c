@@ -1,5 +1,6 @@
 /* A start finds the newest configuration of a directory, with the texts that it was written with.
  * It is refused if a later release has written the directory. */
+#include "base/wire.h"
 #include "server/process/persist.h"
 #include "server/process/recover.h"
 #include "tests/lib/store_kit.h"
@@ -196,6 +197,50 @@ TEST(the_transaction_of_a_change_is_applied, skit, member, skit_release)
 }
 
 /* A second change in the log proves that the first one is committed. */
+/* A record of this type that names a configuration as committed, and that of an older release. */
+static void append_proof(struct skit *kit, enum logrec_type type, bool has_version, zxid_t version)
+{
+    struct buf bytes;
+
+    assert_int_equal(skit_open(kit), ERR_OK);
+    buf_init(&bytes, 64);
+    wire_put_u8(&bytes, 1);
+    wire_put_u32(&bytes, 1);
+    wire_put_raw(&bytes, slice_make("123456789012345678901234", 24));
+    if (has_version) {
+        wire_put_u64(&bytes, version);
+    }
+    append_record(kit, type, buf_slice(&bytes), false);
+    buf_release(&bytes);
+}
+
+static bool is_proven(struct skit *kit)
+{
+    struct start run;
+
+    start(kit, &run);
+    bool is = run.options.zab.is_pending_proven;
+
+    assert_true(run.options.zab.has_pending);
+    stop(kit, &run);
+    return is;
+}
+
+TEST(a_stamp_proves_the_record_that_it_names, skit, member, skit_release)
+{
+    append(skit, "committed", true);
+    append(skit, "pending", false);
+    assert_false(is_proven(skit));
+    append_proof(skit, LOGREC_STAMP, false, 0);
+    assert_false(is_proven(skit));
+    append_proof(skit, LOGREC_STAMP, true, zxid_make(3, 1));
+    assert_false(is_proven(skit));
+    append_proof(skit, LOGREC_STAMP, true, zxid_make(3, 2));
+    assert_true(is_proven(skit));
+    append(skit, "second", false);
+    assert_false(is_proven(skit));
+}
+
 TEST(of_two_pending_records_the_first_counts, skit, member, skit_release)
 {
     struct start run;

@@ -33,10 +33,12 @@ static void do_config(struct play *play, const struct words *words)
     }
 }
 
+/* "pending {version=1.1} proven": a later record of the log says that it is committed. */
 static void do_pending(struct play *play, const struct words *words)
 {
     play->drive.init.has_pending = true;
     play->drive.init.pending = config_of(play, word_at(play, words, 1));
+    play->drive.init.is_pending_proven = line_has(words, "proven");
 }
 
 static bool set_number(struct drive *drive, const char *key, uint64_t value)
