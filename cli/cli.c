@@ -39,7 +39,9 @@ int cli_tell(const struct cli *cli)
     if (error->status) {
         (void)json_object_set_new(extra, "status", json_integer(error->status));
     }
-    jsonr_copy(extra, error->problem, "path, outcome, zxidHex, zk_code, op_index, stat, instance");
+    jsonr_copy(extra, error->problem,
+               "path, outcome, reason, config_version, zxidHex, zk_code, op_index, "
+               "stat, instance");
     client_explain(cli->client);
     out_error(&cli->out, code, error->code, error->message, extra);
     return code;

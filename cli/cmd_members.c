@@ -1,41 +1,13 @@
 /* members: the members of the ensemble, and changes of them. */
-#include "cli/cli.h"
-
-#include <poll.h>
+#include "cli/member_change.h"
 
 enum {
     ID_MAX = UINT16_MAX,
     VOTERS_MAX = 64,
-    TARGET_MAX = 256,
-    BODY_MAX = 4096,
-    LOOK_MS = 500, /* Between two looks of --wait. */
     WAIT_MS = 600000
 };
 
-enum verb {
-    VERB_LIST,
-    VERB_ADD,
-    VERB_PROMOTE,
-    VERB_DEMOTE,
-    VERB_MOVE,
-    VERB_REPLACE,
-    VERB_REMOVE
-};
-
 static const char verbs[] = "list, add, promote, demote, move, replace, remove";
-
-/* What a command line asks for. */
-struct wish {
-    enum verb verb;
-    int64_t id;          /* The member; of replace the new one. */
-    int64_t leaves;      /* replace: the member that is removed. */
-    const char *address; /* Of add, move and replace, for other replicas; NULL: not given. */
-    const char *client;
-    const char *zone;
-    bool auto_promote;
-    bool waits;
-    uint64_t until_ms; /* End of the wait, monotonic. */
-};
 
 /* ---- list ---- */
 
@@ -44,255 +16,59 @@ static const char columns[] =
     "SYNC99:log_sync_p99_ms>, HEARD:heard_ms>, PEER:peer, CLIENT:client, ZONE:zone, "
     "REFUSED:refused";
 
-static void say_change(const struct cli *cli, const json_t *ensemble)
+/* The replica that answers quotes the texts of the one that waits, for a shell. */
+static void say_waiting(const struct cli *cli, const json_t *waiting)
 {
-    json_t *pending = jsonr_at(ensemble, "pending");
+    const char *command = jsonr_text(waiting, "command");
 
-    if (json_is_object(pending)) {
-        out_say(&cli->out, "a change of the members is not committed yet: version %s\n",
-                jsonr_text(pending, "version"));
-    }
-    JSONR_EACH (waiting, jsonr_at(ensemble, "waiting")) {
-        const char *command = jsonr_text(waiting, "command");
-
-        out_say(&cli->out, "replica %" PRId64 " waits to be added%s%s\n",
-                jsonr_number(waiting, "id"), *command ? ": " : "", command);
-    }
+    out_say(&cli->out, "replica %" PRId64 " waits to be added%s", jsonr_number(waiting, "id"),
+            *command ? ": " : "");
+    out_text(&cli->out, command);
+    out_say(&cli->out, "\n");
 }
 
-static int list(const struct cli *cli)
+static void say_list(const struct cli *cli, const json_t *whole)
 {
-    struct client_request request = {.target = "/ensemble/v1", .last = true};
-    json_t *json = NULL;
-    int code = cli_ask_json(cli, &request, &json);
+    const json_t *pending = jsonr_at(whole, "pending");
 
-    if (code == CMD_OK && cli->out.format == SETTINGS_JSON) {
-        cli_answer(cli);
-    } else if (code == CMD_OK) {
-        out_table(&cli->out, json, "members", columns);
-        if (json_array_size(jsonr_at(json, "members")) == 0) {
-            out_say(&cli->out, "this replica is no member of an ensemble yet: zabra doctor says "
-                               "what it waits for\n");
-        }
-        say_change(cli, json);
-        out_say(&cli->out, "seen by replica %" PRId64 ", feature level %" PRId64,
-                jsonr_number(json, "seen_by"), jsonr_number(json, "level"));
-        if (json_is_integer(jsonr_at(json, "tolerance"))) {
-            out_say(&cli->out, ", tolerance %" PRId64, jsonr_number(json, "tolerance"));
-        }
+    if (json_array_size(jsonr_at(whole, "members")) == 0) {
+        out_say(&cli->out, "this replica is no member of an ensemble yet: zabra doctor says what "
+                           "it waits for\n");
+    }
+    if (json_is_object(pending)) {
+        out_say(&cli->out, "a change of the members is not committed yet: version ");
+        out_text(&cli->out, jsonr_text(pending, "version"));
         out_say(&cli->out, "\n");
     }
-    return code;
-}
-
-/* ---- What the ensemble is now ---- */
-
-/* Asks for the members; `tag` is their version, for If-Match. The list belongs to the client. */
-static int look(const struct cli *cli, char tag[CLIENT_HEADER_MAX], json_t **ret_members)
-{
-    struct client_request request = {.target = "/ensemble/v1"};
-    json_t *json = NULL;
-    int code = cli_ask_json(cli, &request, &json);
-
-    if (code == CMD_OK) {
-        (void)snprintf(tag, CLIENT_HEADER_MAX, "%s", cli->client->reply.etag);
-        *ret_members = jsonr_at(json, "members");
-    }
-    return code;
-}
-
-static const json_t *member_of(const json_t *members, int64_t id)
-{
-    JSONR_EACH (member, members) {
-        if (jsonr_number(member, "id") == id) {
-            return member;
+    JSONR_EACH (member, jsonr_at(whole, "members")) {
+        if (json_is_true(jsonr_at(member, "joining"))) {
+            out_say(&cli->out, "member %" PRId64 " becomes a voter by itself after 10 s in step\n",
+                    jsonr_number(member, "id"));
         }
     }
-    return NULL;
-}
-
-static bool is_voter(const json_t *member)
-{
-    return strcmp(jsonr_text(member, "role"), "voter") == 0;
-}
-
-static bool is_in_step(const json_t *member)
-{
-    const char *state = jsonr_text(member, "state");
-
-    return strcmp(state, "leader") == 0 || strcmp(state, "follower") == 0 ||
-           strcmp(state, "observer") == 0;
-}
-
-/* ---- Sending a change ---- */
-
-/* A request that changes the members. */
-struct change {
-    const char *method;
-    char target[TARGET_MAX];
-    json_t *body; /* Its members; the options that all changes have are added. NULL: no body. */
-};
-
-static void name_member(struct change *change, const char *method, int64_t id)
-{
-    change->method = method;
-    (void)snprintf(change->target, TARGET_MAX, "/ensemble/v1/members/%" PRId64, id);
-}
-
-static void put_text(json_t *body, const char *name, const char *text)
-{
-    if (text) {
-        (void)json_object_set_new(body, name, out_string(text));
+    JSONR_EACH (waiting, jsonr_at(whole, "waiting")) {
+        say_waiting(cli, waiting);
     }
-}
-
-static void put_texts(const struct wish *wish, json_t *body)
-{
-    put_text(body, "peer", wish->address);
-    put_text(body, "client", wish->client);
-    put_text(body, "zone", wish->zone);
-}
-
-static void build_add(const struct wish *wish, struct change *change)
-{
-    change->method = "POST";
-    (void)snprintf(change->target, TARGET_MAX, "/ensemble/v1/members");
-    change->body = json_pack("{s:I}", "id", (json_int_t)wish->id);
-    put_texts(wish, change->body);
-    if (wish->auto_promote) {
-        (void)json_object_set_new(change->body, "autoPromote", json_true());
+    out_say(&cli->out, "seen by replica %" PRId64 ", feature level %" PRId64,
+            jsonr_number(whole, "seen_by"), jsonr_number(whole, "level"));
+    if (json_is_integer(jsonr_at(whole, "tolerance"))) {
+        out_say(&cli->out, ", tolerance %" PRId64, jsonr_number(whole, "tolerance"));
     }
+    out_say(&cli->out, "\n");
 }
 
-/* Removes one member and promotes the other one in one change, if the one that leaves votes. */
-static void build_replace(const struct wish *wish, const json_t *members, struct change *change)
-{
-    bool promotes =
-        is_voter(member_of(members, wish->leaves)) && !is_voter(member_of(members, wish->id));
-
-    change->method = "PATCH";
-    (void)snprintf(change->target, TARGET_MAX, "/ensemble/v1/members");
-    change->body = json_pack("{s:[I]}", "remove", (json_int_t)wish->leaves);
-    if (promotes) {
-        (void)json_object_set_new(change->body, "promote", json_pack("[I]", (json_int_t)wish->id));
-    }
-}
-
-static void build(const struct wish *wish, enum verb verb, const json_t *members,
-                  struct change *change)
-{
-    *change = (struct change){.method = NULL};
-    switch (verb) {
-    case VERB_ADD:
-        build_add(wish, change);
-        break;
-    case VERB_PROMOTE:
-    case VERB_DEMOTE:
-        name_member(change, "PUT", wish->id);
-        change->body = json_pack("{s:s}", "role", verb == VERB_PROMOTE ? "voter" : "observer");
-        break;
-    case VERB_MOVE:
-        name_member(change, "PUT", wish->id);
-        change->body = json_object();
-        put_texts(wish, change->body);
-        break;
-    case VERB_REPLACE:
-        build_replace(wish, members, change);
-        break;
-    case VERB_LIST:
-    case VERB_REMOVE:
-        name_member(change, "DELETE", wish->id);
-        break;
-    }
-}
-
-static void put_options(const struct cli *cli, json_t *body)
-{
-    if (args_has(&cli->args, "min-tolerance")) {
-        (void)json_object_set_new(body, "minTolerance",
-                                  json_integer(cli_number(cli, "min-tolerance")));
-    }
-    if (args_has(&cli->args, "force")) {
-        (void)json_object_set_new(body, "force", json_true());
-    }
-    if (args_has(&cli->args, "dry-run")) {
-        (void)json_object_set_new(body, "dryRun", json_true());
-    }
-}
-
-/* Sends the change with If-Match. Returns the exit code; the caller reports an error. */
-static int send_change(const struct cli *cli, struct change *change, const char *tag)
-{
-    char header[CLIENT_HEADER_MAX + sizeof("If-Match: ")];
-    BUF_AUTO(text, BODY_MAX);
-    struct client_request request = {
-        .method = change->method, .target = change->target, .headers = {header}, .last = true};
-
-    (void)snprintf(header, sizeof(header), "If-Match: %s", tag);
-    if (change->body) {
-        put_options(cli, change->body);
-        jsonr_put(&text, change->body);
-        request.has_body = true;
-        request.body = buf_slice(&text);
-        request.type = "application/json";
-    } else {
-        request.params[0] =
-            (struct client_param){"minTolerance", args_get(&cli->args, "min-tolerance")};
-        request.params[1] = (struct client_param){"force", cli_flag(cli, "force")};
-        request.params[2] = (struct client_param){"dryRun", cli_flag(cli, "dry-run")};
-    }
-    return client_ask(cli->client, &request);
-}
-
-/* Whether the ensemble has refused the change for a reason that passes. */
-static bool may_pass(const struct cli *cli)
-{
-    const char *reason = jsonr_text(cli->client->error.problem, "reason");
-
-    return strcmp(reason, "NotInStep") == 0 || strcmp(reason, "UnderWay") == 0;
-}
-
-static bool has_time(const struct wish *wish)
-{
-    return wish->waits && os_now_ms() < wish->until_ms;
-}
-
-/* Builds the change again for each attempt, as the version may be another one. With --wait a
- * refusal that passes is no end. Reports errors. */
-static int make_change(const struct cli *cli, const struct wish *wish, enum verb verb)
-{
-    for (;;) {
-        struct change change;
-        char tag[CLIENT_HEADER_MAX];
-        json_t *members = NULL;
-        int code = look(cli, tag, &members);
-
-        if (code != CMD_OK) {
-            return code;
-        }
-        build(wish, verb, members, &change);
-        code = send_change(cli, &change, tag);
-        json_decref(change.body);
-        if (code <= CMD_OK || !may_pass(cli) || !has_time(wish)) {
-            return code > CMD_OK ? cli_tell(cli) : code;
-        }
-        (void)poll(NULL, 0, LOOK_MS);
-    }
-}
-
-/* ---- The result ---- */
+/* ---- The result of a change ---- */
 
 static int count_voters(const json_t *members)
 {
     int count = 0;
 
     JSONR_EACH (member, members) {
-        count += is_voter(member);
+        count += strcmp(jsonr_text(member, "role"), "voter") == 0;
     }
     return count;
 }
 
-/* What the new ensemble tolerates, and the same for both results of a dry run. */
 static void say_tolerance(const struct cli *cli, const json_t *answer)
 {
     int voters = count_voters(jsonr_at(answer, "members"));
@@ -304,127 +80,218 @@ static void say_tolerance(const struct cli *cli, const json_t *answer)
             jsonr_number(answer, "tolerance.before"), after);
     if (voters > 1 && voters % 2 == 0) {
         out_say(&cli->out,
-                "note: %d voters tolerate no more failures than %d: promote or demote "
-                "one more\n",
+                "note: %d voters tolerate no more failures than %d: promote or demote one more\n",
                 voters, voters - 1);
     } else if (after <= 0) {
-        out_say(&cli->out, "note: no voter may fail now\n");
+        out_say(&cli->out, "note: no voter may fail then\n");
     }
 }
 
-static void say_next(const struct cli *cli, const struct wish *wish)
+/* Keeps the answer of a change beyond the next request; the caller drops it. Returns `code`, or
+ * that of a reported error. */
+static int take_answer(const struct cli *cli, int code, json_t **ret_answer)
+{
+    json_t *answer = code == CMD_OK ? cli_json(cli) : NULL;
+
+    if (code == CMD_OK && answer && !json_is_array(jsonr_at(answer, "members"))) {
+        return cli_fail(cli, CMD_FAILED, "BadAnswer",
+                        "%s has taken the change, but its answer does not say what has become of "
+                        "it; see 'zabra members'",
+                        endpoints_url(&cli->client->endpoints));
+    }
+    *ret_answer = json_incref(answer);
+    return code == CMD_OK && !answer ? CMD_FAILED : code;
+}
+
+static void say_change(const struct cli *cli, const struct member_wish *wish, const json_t *answer)
+{
+    if (wish->dry_run) {
+        out_say(&cli->out, "would be changed; nothing is changed (--dry-run)\n");
+    } else {
+        out_say(&cli->out, "changed: version ");
+        out_text(&cli->out, jsonr_text(answer, "version"));
+        out_say(&cli->out, "\n");
+    }
+    say_tolerance(cli, answer);
+}
+
+/* What the caller may do next. */
+static void say_next(const struct cli *cli, const struct member_wish *wish)
 {
     switch (wish->verb) {
-    case VERB_ADD:
-        out_say(&cli->out,
-                "next: start replica %" PRId64
-                " if it does not run yet; when `zabra members` shows "
-                "it as observer: zabra members promote %" PRId64 " --wait\n",
-                wish->id, wish->id);
+    case MEMBER_ADD:
+        if (wish->waits) {
+            out_say(&cli->out, "member %" PRId64 " %s\n", wish->id,
+                    wish->auto_promote ? "is in step and votes" : "is in step");
+        } else {
+            out_say(&cli->out, "next: start replica %" PRId64 ", if it does not run yet\n",
+                    wish->id);
+        }
+        if (!wish->auto_promote) {
+            out_say(&cli->out, "next: zabra members promote %" PRId64 " --wait, if it is to vote\n",
+                    wish->id);
+        } else if (!wish->waits) {
+            out_say(&cli->out, "it becomes a voter by itself after 10 s in step\n");
+        }
         break;
-    case VERB_DEMOTE:
+    case MEMBER_DEMOTE:
         out_say(&cli->out, "next: zabra members remove %" PRId64 ", if it is to leave\n", wish->id);
         break;
-    case VERB_MOVE:
-        out_say(&cli->out,
-                "next: restart replica %" PRId64
-                " with its new address, if it does not listen there "
-                "yet\n",
-                wish->id);
+    case MEMBER_MOVE:
+        if (wish->address) {
+            out_say(&cli->out,
+                    "next: restart replica %" PRId64 " with its new address, if it does not listen "
+                    "there yet; a line server.%" PRId64 " in the file of another replica still "
+                    "wins there: correct it\n",
+                    wish->id, wish->id);
+        }
         break;
-    case VERB_REPLACE:
-    case VERB_REMOVE:
+    case MEMBER_REPLACE:
+    case MEMBER_REMOVE:
         out_say(&cli->out,
                 "next: replica %" PRId64 " ends by itself (exit code 6) when it is reached; empty "
                 "its directory, or destroy its disk\n",
-                wish->verb == VERB_REPLACE ? wish->leaves : wish->id);
+                wish->verb == MEMBER_REPLACE ? wish->leaves : wish->id);
         break;
-    case VERB_LIST:
-    case VERB_PROMOTE:
+    case MEMBER_LIST:
+    case MEMBER_PROMOTE:
         break;
-    }
-}
-
-static int say_result(const struct cli *cli, const struct wish *wish, int code)
-{
-    const json_t *answer = NULL;
-
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (!out_is_text(&cli->out)) {
-        cli_answer(cli);
-        return CMD_OK;
-    }
-    answer = cli_json(cli);
-    if (!answer) {
-        return CMD_FAILED;
-    }
-    if (json_is_true(jsonr_at(answer, "applied"))) {
-        out_say(&cli->out, "changed: version %s\n", jsonr_text(answer, "version"));
-    } else {
-        out_say(&cli->out, "would be changed; nothing is changed (--dry-run)\n");
-    }
-    say_tolerance(cli, answer);
-    if (json_is_true(jsonr_at(answer, "applied"))) {
-        say_next(cli, wish);
-    }
-    return CMD_OK;
-}
-
-/* ---- Waiting for a member ---- */
-
-/* Waits until the member is in step. Reports errors. */
-static int wait_in_step(const struct cli *cli, const struct wish *wish)
-{
-    for (;;) {
-        char tag[CLIENT_HEADER_MAX];
-        json_t *members = NULL;
-        int code = look(cli, tag, &members);
-
-        if (code != CMD_OK || is_in_step(member_of(members, wish->id))) {
-            return code;
-        }
-        if (!has_time(wish)) {
-            return cli_fail(cli, CMD_TIMED_OUT, "NotInStep",
-                            "member %" PRId64 " is added, but is not in step yet (%s): start "
-                            "replica %" PRId64 ", or look at its log",
-                            wish->id, jsonr_text(member_of(members, wish->id), "state"), wish->id);
-        }
-        (void)poll(NULL, 0, LOOK_MS);
     }
 }
 
 /* ---- The verbs ---- */
 
-static int add(const struct cli *cli, const struct wish *wish)
+/* Ends a change, whose answer is dropped. */
+static int end_change(const struct cli *cli, const struct member_wish *wish, json_t *answer)
 {
-    int code = make_change(cli, wish, VERB_ADD);
-    int said = say_result(cli, wish, code);
+    if (out_is_json(&cli->out)) {
+        out_json(&cli->out, answer);
+    } else if (!wish->dry_run) {
+        say_next(cli, wish);
+    }
+    json_decref(answer);
+    return CMD_OK;
+}
 
-    return said == CMD_OK && wish->waits && !args_has(&cli->args, "dry-run")
-               ? wait_in_step(cli, wish)
-               : said;
+/* Makes the change `verb` and says its result. */
+static int change(const struct cli *cli, const struct member_wish *wish, enum member_verb verb)
+{
+    json_t *answer = NULL;
+    int code = take_answer(cli, member_change_make(cli, wish, verb), &answer);
+
+    if (code != CMD_OK) {
+        return code;
+    }
+    say_change(cli, wish, answer);
+    if (verb == MEMBER_ADD && wish->waits) {
+        code = member_change_await(cli, wish);
+    }
+    if (code != CMD_OK) {
+        json_decref(answer);
+        return code;
+    }
+    return end_change(cli, wish, answer);
+}
+
+/* Whether a replica with this id was removed. */
+static bool was_removed(const struct member_list *list, int64_t id)
+{
+    return member_list_find(jsonr_at(list->whole, "removed"), id) != NULL;
+}
+
+/* Whether both name one place; an IPv6 address may be in brackets. */
+static bool is_same_place(const char *a, const char *b)
+{
+    while (*a || *b) {
+        a += strspn(a, "[]");
+        b += strspn(b, "[]");
+        if (*a != *b) {
+            return false;
+        }
+        a += *a ? 1 : 0;
+        b += *b ? 1 : 0;
+    }
+    return true;
+}
+
+/* Checks whether the replacement can begin, or continue where an earlier call has ended. CMD_OK, or
+ * the code of a reported error. */
+static int check_replace(const struct cli *cli, const struct member_wish *wish,
+                         const struct member_list *list)
+{
+    const json_t *leaves = member_list_find(list->members, wish->leaves);
+    const json_t *joins = member_list_find(list->members, wish->id);
+
+    if (!leaves) {
+        return cli_fail(cli, CMD_FAILED, "NotFound",
+                        "there is no member %" PRId64 "; 'zabra members' lists them", wish->leaves);
+    }
+    if (!joins && !wish->address) {
+        return CLI_USAGE(cli, "the address of replica %" PRId64 " is missing: HOST:PORT", wish->id);
+    }
+    if (member_list_votes(joins)) {
+        return cli_fail(cli, CMD_FAILED, "ChangeRefused",
+                        "member %" PRId64 " votes already, so it cannot take the place of member "
+                        "%" PRId64 "; 'zabra members remove %" PRId64 "' removes that one",
+                        wish->id, wish->leaves, wish->leaves);
+    }
+    if (joins && wish->address && !is_same_place(jsonr_text(joins, "peer"), wish->address)) {
+        return cli_fail(cli, CMD_FAILED, "ChangeRefused",
+                        "member %" PRId64 " exists with the address %s; leave the address out, or "
+                        "correct it with 'zabra members move'",
+                        wish->id, jsonr_text(joins, "peer"));
+    }
+    return CMD_OK;
+}
+
+/* Adds the new member, as a first step of the replacement. */
+static int add_new(const struct cli *cli, const struct member_wish *wish)
+{
+    json_auto_t *answer = NULL;
+    int code = take_answer(cli, member_change_make(cli, wish, MEMBER_ADD), &answer);
+
+    if (code == CMD_OK && wish->dry_run) {
+        say_change(cli, wish, answer);
+        out_say(&cli->out,
+                "this is the first step, which adds member %" PRId64 "; whether member %" PRId64
+                " may leave is judged once it is in step\n",
+                wish->id, wish->leaves);
+        return end_change(cli, wish, json_incref(answer));
+    }
+    if (code == CMD_OK) {
+        out_say(&cli->out, "added: member %" PRId64 "; next it must come in step\n", wish->id);
+        code = member_change_await(cli, wish);
+    }
+    return code;
 }
 
 /* Repeatable: what an earlier call has done already is left out. */
-static int replace(const struct cli *cli, const struct wish *wish)
+static int replace(const struct cli *cli, const struct member_wish *wish)
 {
-    char tag[CLIENT_HEADER_MAX];
-    json_t *members = NULL;
-    int code = look(cli, tag, &members);
+    struct member_list list;
+    int code = member_list_take(cli, &list);
 
-    if (code == CMD_OK && !member_of(members, wish->id)) {
-        if (!wish->address) {
-            return CLI_USAGE(cli, "the address of replica %" PRId64 " is missing", wish->id);
-        }
-        code = make_change(cli, wish, VERB_ADD);
-        if (code == CMD_OK && args_has(&cli->args, "dry-run")) {
-            return say_result(cli, wish, code);
-        }
-        code = code == CMD_OK ? wait_in_step(cli, wish) : code;
+    if (code != CMD_OK) {
+        return code;
     }
-    return say_result(cli, wish, code == CMD_OK ? make_change(cli, wish, VERB_REPLACE) : code);
+    if (!member_list_find(list.members, wish->leaves) && was_removed(&list, wish->leaves) &&
+        member_list_find(list.members, wish->id)) {
+        out_say(&cli->out,
+                "nothing to do: member %" PRId64 " was removed, and %" PRId64 " is a member\n",
+                wish->leaves, wish->id);
+        if (out_is_json(&cli->out)) {
+            cli_answer(cli);
+        }
+        return CMD_OK;
+    }
+    code = check_replace(cli, wish, &list);
+    if (code == CMD_OK && !member_list_find(list.members, wish->id)) {
+        code = add_new(cli, wish);
+        if (wish->dry_run) {
+            return code;
+        }
+    }
+    return code == CMD_OK ? change(cli, wish, MEMBER_REPLACE) : code;
 }
 
 /* ---- The command line ---- */
@@ -446,21 +313,22 @@ static bool take_id(const struct cli *cli, int operand, int64_t *ret_id)
 }
 
 /* Checks that the options belong to the verb. */
-static bool check_options(const struct cli *cli, const struct wish *wish, const char *word)
+static bool check_options(const struct cli *cli, const struct member_wish *wish, const char *word)
 {
     static const struct {
         const char *option;
         uint32_t verbs; /* A bit for each. */
     } rules[] = {
-        {"client", 1U << VERB_ADD | 1U << VERB_MOVE | 1U << VERB_REPLACE},
-        {"zone", 1U << VERB_ADD | 1U << VERB_MOVE | 1U << VERB_REPLACE},
-        {"auto-promote", 1U << VERB_ADD},
-        {"wait", 1U << VERB_ADD | 1U << VERB_PROMOTE | 1U << VERB_REPLACE},
-        {"wait-max", 1U << VERB_ADD | 1U << VERB_PROMOTE | 1U << VERB_REPLACE},
-        {"force", 1U << VERB_PROMOTE | 1U << VERB_DEMOTE | 1U << VERB_REPLACE | 1U << VERB_REMOVE},
+        {"client", 1U << MEMBER_ADD | 1U << MEMBER_MOVE | 1U << MEMBER_REPLACE},
+        {"zone", 1U << MEMBER_ADD | 1U << MEMBER_MOVE | 1U << MEMBER_REPLACE},
+        {"auto-promote", 1U << MEMBER_ADD},
+        {"wait", 1U << MEMBER_ADD | 1U << MEMBER_PROMOTE | 1U << MEMBER_REPLACE},
+        {"wait-max", 1U << MEMBER_ADD | 1U << MEMBER_PROMOTE | 1U << MEMBER_REPLACE},
+        {"force",
+         1U << MEMBER_PROMOTE | 1U << MEMBER_DEMOTE | 1U << MEMBER_REPLACE | 1U << MEMBER_REMOVE},
         {"min-tolerance",
-         1U << VERB_PROMOTE | 1U << VERB_DEMOTE | 1U << VERB_REPLACE | 1U << VERB_REMOVE},
-        {"dry-run", ~(1U << VERB_LIST)},
+         1U << MEMBER_PROMOTE | 1U << MEMBER_DEMOTE | 1U << MEMBER_REPLACE | 1U << MEMBER_REMOVE},
+        {"dry-run", ~(1U << MEMBER_LIST)},
     };
 
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
@@ -468,20 +336,20 @@ static bool check_options(const struct cli *cli, const struct wish *wish, const 
             return CLI_REFUSE(cli, "--%s is not for %s", rules[i].option, word);
         }
     }
-    if (wish->verb == VERB_ADD && !wish->address) {
+    if (wish->verb == MEMBER_ADD && !wish->address) {
         return CLI_REFUSE(cli, "the address for other replicas is missing: HOST:PORT");
     }
-    if (wish->verb == VERB_MOVE && !wish->address && !wish->client && !wish->zone) {
+    if (wish->verb == MEMBER_MOVE && !wish->address && !wish->client && !wish->zone) {
         return CLI_REFUSE(cli, "move needs HOST:PORT, --client or --zone");
     }
-    if (wish->verb == VERB_REPLACE && wish->id == wish->leaves) {
+    if (wish->verb == MEMBER_REPLACE && wish->id == wish->leaves) {
         return CLI_REFUSE(cli, "the new member needs an id of its own");
     }
     return true;
 }
 
 /* Takes the command line; false when an error has been reported. */
-static bool take_wish(const struct cli *cli, struct wish *ret_wish)
+static bool take_wish(const struct cli *cli, struct member_wish *ret_wish)
 {
     const char *word = args_operand(&cli->args, 0) ? args_operand(&cli->args, 0) : "list";
     int verb = cli_choice(cli, "", word, verbs);
@@ -490,19 +358,22 @@ static bool take_wish(const struct cli *cli, struct wish *ret_wish)
     if (verb < 0) {
         return false;
     }
-    *ret_wish = (struct wish){.verb = (enum verb)verb,
-                              .client = args_get(&cli->args, "client"),
-                              .zone = args_get(&cli->args, "zone"),
-                              .auto_promote = args_has(&cli->args, "auto-promote"),
-                              .waits = args_has(&cli->args, "wait") || verb == VERB_REPLACE,
-                              .until_ms = os_now_ms() + (uint64_t)cli_number(cli, "wait-max")};
-    if (verb == VERB_REPLACE && !take_id(cli, used++, &ret_wish->leaves)) {
+    *ret_wish =
+        (struct member_wish){.verb = (enum member_verb)verb,
+                             .client = args_get(&cli->args, "client"),
+                             .zone = args_get(&cli->args, "zone"),
+                             .auto_promote = args_has(&cli->args, "auto-promote"),
+                             .dry_run = args_has(&cli->args, "dry-run"),
+                             .until_ms = os_now_ms() + (uint64_t)cli_number(cli, "wait-max")};
+    ret_wish->waits =
+        !ret_wish->dry_run && (args_has(&cli->args, "wait") || verb == MEMBER_REPLACE);
+    if (verb == MEMBER_REPLACE && !take_id(cli, used++, &ret_wish->leaves)) {
         return false;
     }
-    if (verb != VERB_LIST && !take_id(cli, used++, &ret_wish->id)) {
+    if (verb != MEMBER_LIST && !take_id(cli, used++, &ret_wish->id)) {
         return false;
     }
-    if (verb == VERB_ADD || verb == VERB_MOVE || verb == VERB_REPLACE) {
+    if (verb == MEMBER_ADD || verb == MEMBER_MOVE || verb == MEMBER_REPLACE) {
         ret_wish->address = args_operand(&cli->args, used++);
     }
     if (args_operand(&cli->args, used)) {
@@ -513,15 +384,14 @@ static bool take_wish(const struct cli *cli, struct wish *ret_wish)
 
 static int run_members(struct cli *cli)
 {
-    struct wish wish;
+    struct member_wish wish;
 
     if (!take_wish(cli, &wish)) {
         return CMD_USAGE;
     }
-    return wish.verb == VERB_LIST      ? list(cli)
-           : wish.verb == VERB_ADD     ? add(cli, &wish)
-           : wish.verb == VERB_REPLACE ? replace(cli, &wish)
-                                       : say_result(cli, &wish, make_change(cli, &wish, wish.verb));
+    return wish.verb == MEMBER_LIST      ? member_list_print(cli, columns, say_list)
+           : wish.verb == MEMBER_REPLACE ? replace(cli, &wish)
+                                         : change(cli, &wish, wish.verb);
 }
 
 const struct cmd cmd_members = {
@@ -537,8 +407,8 @@ const struct cmd cmd_members = {
         "an observer, which takes part in no majority; 'promote' makes it a voter once it has\n"
         "been in step for 10 s. 'move' changes addresses. 'replace' adds NEW-ID, waits until it\n"
         "is in step, and then removes ID and promotes NEW-ID in one change; it may be repeated.\n"
-        "Exit code 1 when the ensemble refuses the change, 4 when its members have changed\n"
-        "meanwhile, 7 when the wait is over.\n",
+        "Exit code 1 when the ensemble refuses the change, 4 when its members change\n"
+        "again and again meanwhile, 7 when the wait is over.\n",
     .options = {CMD_VALUE("client", 0, "HOST:PORT", "the address for clients"),
                 CMD_VALUE("zone", 0, "NAME", "where the member is, for people"),
                 CMD_FLAG("auto-promote", 0, "add: it becomes a voter by itself once in step"),

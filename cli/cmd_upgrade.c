@@ -1,5 +1,5 @@
 /* upgrade: the feature level of the ensemble, and its hold. */
-#include "cli/cli.h"
+#include "cli/member_list.h"
 
 enum {
     LEVEL_MAX = UINT16_MAX,
@@ -10,23 +10,13 @@ static const char columns[] = "ID:id>, ROLE:role, STATE:state, VERSION:version";
 
 /* ---- Showing ---- */
 
-static int show(struct cli *cli)
+static void say_level(const struct cli *cli, const json_t *whole)
 {
-    struct client_request request = {.target = "/ensemble/v1", .last = true};
-    json_t *json = NULL;
-    int code = cli_ask_json(cli, &request, &json);
-
-    if (code == CMD_OK && cli->out.format == SETTINGS_JSON) {
-        cli_answer(cli);
-    } else if (code == CMD_OK) {
-        out_table(&cli->out, json, "members", columns);
-        out_say(&cli->out, "feature level %" PRId64, jsonr_number(json, "level"));
-        if (json_is_integer(jsonr_at(json, "hold"))) {
-            out_say(&cli->out, ", held at %" PRId64, jsonr_number(json, "hold"));
-        }
-        out_say(&cli->out, "\n");
+    out_say(&cli->out, "feature level %" PRId64, jsonr_number(whole, "level"));
+    if (json_is_integer(jsonr_at(whole, "hold"))) {
+        out_say(&cli->out, ", held at %" PRId64, jsonr_number(whole, "hold"));
     }
-    return code;
+    out_say(&cli->out, "\n");
 }
 
 /* ---- Changing ---- */
@@ -105,7 +95,7 @@ static int run_upgrade(struct cli *cli)
     if (verb != RAISE && args_has(&cli->args, "force")) {
         return CLI_USAGE(cli, "--force is only for raise");
     }
-    return verb == STATUS  ? show(cli)
+    return verb == STATUS  ? member_list_print(cli, columns, say_level)
            : verb == HOLD  ? hold(cli, level)
            : verb == RAISE ? raise_to(cli, level)
                            : change(cli, "{\"hold\":null}", json_pack("{s:n}", "hold"));

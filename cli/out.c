@@ -11,6 +11,7 @@ enum {
     MEMBER_MAX = 32,
     CELL_MAX = 256, /* Bytes of a cell in a table; longer text is cut. */
     USAGE_MAX = 1024,
+    NOTE_MAX = 1200,
     TIME_MAX = 40,
     TEXT_MAX = 256 << 20
 };
@@ -80,6 +81,14 @@ static void put_text(struct buf *out, struct slice text, size_t max, bool visibl
         buf_append_byte(out, '?');
         pos = point < 0 ? start + 1 : pos;
     }
+}
+
+void out_text(const struct out *out, const char *text)
+{
+    BUF_AUTO(visible, TEXT_MAX);
+
+    put_text(&visible, slice_str(text), TEXT_MAX, true);
+    out_say(out, "%s", buf_cstr(&visible));
 }
 
 /* ---- Columns ---- */
@@ -317,6 +326,38 @@ static void put_json_error(struct buf *text, const struct out *out, int exit_cod
     jsonr_put(text, whole);
 }
 
+/* Appends a message, which may hold text of a replica: line feeds stay, other control characters
+ * would command the terminal. */
+static void put_lines(struct buf *out, const char *message)
+{
+    for (const char *at = message; *at; at += *at ? 1 : 0) {
+        size_t len = strcspn(at, "\n");
+
+        put_text(out, slice_make(at, len), TEXT_MAX, true);
+        at += len;
+        if (*at) {
+            buf_append_byte(out, '\n');
+        }
+    }
+}
+
+void out_note(const struct out *out, const char *format, ...)
+{
+    char message[NOTE_MAX];
+    BUF_AUTO(text, TEXT_MAX);
+    va_list list;
+
+    if (out_is_json(out)) {
+        return;
+    }
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof(message), format, list);
+    va_end(list);
+    put_lines(&text, message);
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "zabra %s: %s\n", out->cmd, buf_cstr(&text));
+}
+
 void out_error(const struct out *out, int exit_code, const char *code, const char *message,
                const json_t *extra)
 {
@@ -325,8 +366,9 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
 
     (void)fflush(stdout);
     if (!out_is_json(out)) {
+        put_lines(&text, message);
         (void)fprintf(stderr, "%szabra%s%s:%s %s\n", color ? OUT_RED : "", out->nameless ? "" : " ",
-                      out->nameless ? "" : out->cmd, color ? OUT_PLAIN : "", message);
+                      out->nameless ? "" : out->cmd, color ? OUT_PLAIN : "", buf_cstr(&text));
         return;
     }
     put_json_error(&text, out, exit_code, code, message, extra);

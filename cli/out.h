@@ -40,6 +40,10 @@ bool out_is_json(const struct out *out);
 /* Prints a line, or part of one, if the format is text or a table. */
 void out_say(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints text that a replica has sent, if the format is text or a table, without control
+ * characters: a terminal would obey them. */
+void out_text(const struct out *out, const char *text);
+
 /* Prints bytes unchanged, whatever the format is. */
 void out_bytes(const struct out *out, struct slice bytes);
 
@@ -61,6 +65,9 @@ void out_list(const struct out *out, const json_t *value, const char *member, co
 
 /* Prints a list whose numbers need titles: as out_list(), but text is a table. */
 void out_table(const struct out *out, const json_t *value, const char *member, const char *columns);
+
+/* Prints a line about what happens to stderr, unless the format is JSON or NDJSON. */
+void out_note(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints an error; `extra` (or NULL) has more members for JSON. */
 void out_error(const struct out *out, int exit_code, const char *code, const char *message,

@@ -427,10 +427,16 @@ const about = {
   },
   members: {
     success: ['z members'],
-    'not found': 'there is nothing to find',
-    conflict: READS,
-    'no permission': ALL_SEE,
-    'no ensemble': AGAIN,
+    'not found': 'a change of the members needs the super user: proc.test_cli_members',
+    conflict: 'a change of the members needs the super user: proc.test_cli_members',
+    'no permission': [
+      'z members add 9 a:1',
+      'z members promote 1',
+      'z members move 1 a:1',
+      'z members replace 1 9 a:1',
+      'z members remove 1',
+    ],
+    'no ensemble': ['z members', 'z members add 9 a:1', 'z members remove 1'],
   },
   upgrade: {
     success: ['z upgrade', 'z upgrade status'],
