@@ -290,7 +290,9 @@ int member_change_await(const struct cli *cli, const struct member_wish *wish)
                             "(its log says why it does not join)",
                             why, wish->id);
         }
-        say_waiting(cli, &note, why);
-        (void)poll(NULL, 0, LOOK_MS);
+        if (member) {
+            say_waiting(cli, &note, why);
+        }
+        (void)poll(NULL, 0, member ? LOOK_MS : LATE_MS);
     }
 }

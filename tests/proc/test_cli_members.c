@@ -354,7 +354,7 @@ TEST(another_version_is_a_conflict)
     expect_of_fake(7, "remove 1", 4,
                    "the configuration has another version (BadVersion); the members have changed "
                    "meanwhile, see 'zabra members'\n");
-    expect_of_fake(7, "promote 4 --wait --wait-max 1s", 7,
+    expect_of_fake(7, "promote 4 --wait --wait-max 4s", 7,
                    "the wait is over: the configuration has another version");
     also("zabra members: waiting: the configuration has another version\n");
 }
