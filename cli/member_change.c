@@ -159,8 +159,6 @@ static void put_hint(struct client_error *error, bool waits)
     }
     if (strcmp(reason, "NotInStep") == 0 && !waits) {
         (void)snprintf(hint, sizeof(hint), "; --wait waits for it");
-    } else if (strcmp(error->code, "NotFound") == 0) {
-        (void)snprintf(hint, sizeof(hint), "; 'zabra members' lists them");
     } else if (error->status == HTTP_LATE) {
         (void)snprintf(hint, sizeof(hint),
                        "; the members have changed meanwhile, see 'zabra members'");

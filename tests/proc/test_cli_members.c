@@ -230,7 +230,7 @@ static const struct {
      "'zabra members move' edits a member\n"},
     {"add 4 $A1", 1, "members 4 and 1 would have the same address for other replicas"},
     {"move 3 $A2", 1, "members 3 and 2 would have the same address for other replicas"},
-    {"promote 9", 1, "there is no member 9 (NotFound); 'zabra members' lists them\n"},
+    {"promote 9", 1, "there is no member 9: "},
     {"demote 9", 1, "there is no member 9"},
     {"move 9 zk9:1", 1, "there is no member 9"},
     {"remove 9", 1, "there is no member 9"},
