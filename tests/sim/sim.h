@@ -184,6 +184,8 @@ struct sim_members {
     struct zab_config past[SIM_PAST]; /* The last configurations before the committed one, ... */
     uint64_t past_us[SIM_PAST];       /* ... and when they ended. */
     bool is_over;                     /* The faults are over. */
+    bool is_founded;                  /* A disk is in the cluster: */
+    uint8_t cluster[ZAB_CLUSTER_LEN];
 };
 
 /* ---- Nodes (sim_node.c). ---- */
@@ -215,6 +217,9 @@ struct sim_node {
     bool idle;               /* No process runs on the machine: it belongs to no ensemble. */
     uint16_t port;           /* Where other replicas reach it. */
     uint32_t peers;          /* Bit i: its core talks to node i. */
+    bool joins;              /* Its processes have no server list, but addresses to join. */
+    bool is_reached;         /* The last REACHED event of the process. */
+    uint64_t reached_us[SIM_NODES_MAX + 1]; /* When it was last connected with each node. */
     bool full;
     bool slow;
     bool isolated;
@@ -516,7 +521,7 @@ void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const str
 void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to);
 void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent);
 void sim_net_greet_again(struct sim *sim, struct sim_node *node);
-/* The replica has other peers: connections to all others end. */
+/* The replica has other peers: connections to those that are none any more end. */
 void sim_net_members(struct sim *sim, struct sim_node *node);
 void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b);
 /* No fault has delayed a message between the two since then. */

@@ -37,7 +37,7 @@ typedef bool (*node_pred)(const struct sim *sim, const struct sim_node *node);
 
 static bool is_outside(const struct sim *sim, const struct sim_node *node)
 {
-    return node->idle && !sim_member_is(sim, node);
+    return (node->idle || node->joins) && !sim_member_is(sim, node);
 }
 
 static bool is_observer(const struct sim *sim, const struct sim_node *node)
@@ -91,7 +91,8 @@ static void set_address(struct sim_change *change, uint16_t port)
 
 /* ---- Kinds of changes. ---- */
 
-/* A machine joins with an empty disk; a few with the one that was removed, which must fail. */
+/* A machine joins with an empty disk; a few with the one that was removed, which must fail. It may
+ * be running already, and wait. */
 static void draw_add(struct sim *sim, struct sim_change *change)
 {
     struct sim_node *node = choose(sim, is_outside);
@@ -99,10 +100,10 @@ static void draw_add(struct sim *sim, struct sim_change *change)
     if (!node || !sim_member_may_lose(sim, node)) {
         return;
     }
-    if (node->identity.incarnation != 0 && chance(sim, 900000)) {
+    if (node->idle && node->identity.incarnation != 0 && chance(sim, 900000)) {
         sim_disk_empty(sim, node);
     }
-    node->port = sim_member_port(sim, node);
+    node->port = node->idle ? sim_member_port(sim, node) : node->port;
     put(change, ZAB_CHANGE_ADD, node)->joining = chance(sim, 300000);
     set_address(change, node->port);
     change->items[0].sets_client = chance(sim, 500000);

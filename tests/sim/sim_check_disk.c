@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_failing.h"
+#include "tests/sim/sim_member.h"
 #include "tests/sim/sim_quorum.h"
 #include "tests/sim/sim_release.h"
 
@@ -127,6 +128,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         sim->totals.quarantines++;
         break;
     case ZAB_PERSIST_JOIN:
+        sim_member_persists(sim, node, change->join.config);
         sim_release_made(sim, change->join.config->level);
         sim_release_check(sim, node, change->join.config);
         break;

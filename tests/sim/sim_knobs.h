@@ -59,6 +59,9 @@ struct sim_knobs {
     uint32_t newest_after_ms; /* From then on all start with the newest release. */
     /* Mean time between two requests for another configuration; 0: the members stay. */
     uint32_t change_ms;
+    uint32_t join_ms;   /* Mean time between two machines that join without a list; 0: none. */
+    bool auto_join;     /* Leaders add them by themselves. */
+    uint32_t bootstrap; /* Replicas 1 to this one found, without a list; 0: those of the list. */
     /* Faults. */
     uint32_t crash_ms;     /* A process or its machine dies at a random instant. */
     uint32_t crash_fx_ms;  /* ... in the middle of a list of effects. */

@@ -18,8 +18,8 @@ enum {
     LEARNT_MAX_MS = 500,   /* A process that was removed ends within this time. */
     RETIRE_MAX_MS = 20000, /* The operator stops a machine that was removed. */
     AGAIN_US = SIM_SECOND,
-    LIST_US = 3 * SIM_SECOND,
-    LAG_TICKS = 4, /* A leader looks at its log twice a tick, and may be paused. */
+    REACHED_US = 10 * SIM_SECOND, /* A machine counts as reached for so long. */
+    LAG_TICKS = 4,                /* A leader looks at its log twice a tick, and may be paused. */
 };
 
 /* ---- Which disks may be lost. ---- */
@@ -102,7 +102,7 @@ void sim_member_init(struct sim *sim)
 }
 
 /* Before the founding, that of the founders. */
-uint32_t sim_member_list(struct sim *sim)
+static uint32_t list(struct sim *sim)
 {
     uint32_t count = 0;
 
@@ -115,6 +115,65 @@ uint32_t sim_member_list(struct sim *sim)
     }
     return count;
 }
+
+void sim_member_options(struct sim *sim, struct sim_node *node, struct zab_init *init)
+{
+    static const char *const hosts[SIM_NODES_MAX + 1] = {"",   "m1", "m2", "m3",
+                                                         "m4", "m5", "m6", "m7"};
+
+    init->bootstrap = sim->knobs.bootstrap;
+    init->seed_count = init->bootstrap > 0 || node->joins ? 0 : list(sim);
+    init->texts = (struct zab_texts){.host = slice_str(hosts[node->id]), .port = node->port};
+    init->auto_join = sim->knobs.auto_join;
+    init->max_observers = SIM_NODES_MAX;
+}
+
+/* ---- Which machines are reached. ---- */
+
+static void tell_reached(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct zab_event step = {.type = ZAB_EV_REACHED, .is_all_reached = event->a != 0};
+
+    sim_node_step(sim, node, &step);
+}
+
+/* `join` has the addresses of all machines that are in service. */
+static void look_around(struct sim *sim, struct sim_node *node)
+{
+    bool is_reached = true;
+
+    if (!node->up || node->paused) {
+        return;
+    }
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        uint64_t at_us = node->reached_us[id];
+
+        is_reached &= id == node->id || sim->nodes[id].idle ||
+                      (at_us != 0 && sim->now_us < at_us + REACHED_US);
+    }
+    if (is_reached != node->is_reached) {
+        node->is_reached = is_reached;
+        sim_after(sim, 0, tell_reached, "reached", node)->a = is_reached;
+    }
+}
+
+void sim_member_met(struct sim *sim, struct sim_node *a, struct sim_node *b)
+{
+    uint64_t conn = sim->ends[a->id][b->id];
+
+    if (sim->knobs.bootstrap == 0) {
+        return;
+    }
+    if (conn != 0 && conn == sim->ends[b->id][a->id]) {
+        a->reached_us[b->id] = sim->now_us;
+        b->reached_us[a->id] = sim->now_us;
+    }
+    look_around(sim, a);
+    look_around(sim, b);
+}
+
+/* ---- Machines that come and go. ---- */
 
 bool sim_member_is(const struct sim *sim, const struct sim_node *node)
 {
@@ -138,6 +197,7 @@ static void start(struct sim *sim, struct sim_event *event)
 static void start_later(struct sim *sim, struct sim_node *node)
 {
     node->idle = false;
+    node->joins |= sim->knobs.join_ms > 0 && rng_chance(&sim->members.rng, 500000);
     sim_after(sim, draw_us(sim, START_MAX_MS), start, "start", NULL)->a = node->id;
 }
 
@@ -165,34 +225,41 @@ static void retire(struct sim *sim, struct sim_event *event)
     put_out(sim, node);
 }
 
-/* A new member joins only with a server list that equals the configuration: if that has changed
- * meanwhile, the operator starts the process again. */
-static bool has_old_list(const struct sim *sim, const struct sim_node *node)
+/* A machine that is no member starts with addresses to join, and waits. Its disk is empty, or is
+ * the one that was removed. */
+static void join(struct sim *sim, struct sim_event *event)
 {
-    return sim_member_is(sim, node) && node->up && !node->paused && node->hello.cluster[0] == 0 &&
-           sim->members.past_us[0] > node->born_us;
-}
+    struct rng *rng = &sim->members.rng;
+    uint32_t id = (uint32_t)rng_range(rng, 1, sim->knobs.nodes);
+    struct sim_node *node = &sim->nodes[id];
+    bool is_free = node->idle && !node->up && !sim_member_is(sim, node);
 
-static void look(struct sim *sim, struct sim_event *event)
-{
     (void)event;
-    if (sim->phase == SIM_DONE) {
+    if (sim->phase != SIM_SAFETY) {
         return;
     }
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        struct sim_node *node = &sim->nodes[id];
-
-        if (has_old_list(sim, node) && sim->now_us > node->born_us + LIST_US) {
-            sim_node_crash(sim, node, SIM_KILL);
-            sim_node_start(sim, node);
-        }
+    sim_after(sim, rng_range(rng, 1, (uint64_t)sim->knobs.join_ms * 2) * SIM_MS, join, "join",
+              NULL);
+    if (!is_free || !sim_seat_is_settled(sim, NULL) || !sim_member_may_lose(sim, node)) {
+        return;
     }
-    sim_after(sim, LIST_US, look, "look", NULL);
+    if (node->identity.incarnation != 0 && rng_chance(rng, 900000)) {
+        sim_disk_empty(sim, node);
+    }
+    SIM_TRACE(sim, "machine %u starts to join", id);
+    node->port = sim_member_port(sim, node);
+    node->joins = true;
+    node->idle = false;
+    sim_node_start(sim, node);
+    sim_after(sim, draw_us(sim, RETIRE_MAX_MS), retire, "retire", NULL)->a = id;
 }
 
 void sim_member_begin(struct sim *sim)
 {
-    sim_after(sim, LIST_US, look, "look", NULL);
+    if (sim->knobs.join_ms > 0) {
+        sim_after(sim, rng_range(&sim->members.rng, 1, sim->knobs.join_ms) * SIM_MS, join, "join",
+                  NULL);
+    }
 }
 
 void sim_member_committed(struct sim *sim)
@@ -240,6 +307,21 @@ void sim_member_removed(struct sim *sim, struct sim_node *node)
 {
     SIM_TRACE(sim, "node %u learns that its disk was removed", node->id);
     sim_after(sim, draw_us(sim, LEARNT_MAX_MS), leave, "leave", node);
+}
+
+void sim_member_persists(struct sim *sim, const struct sim_node *node,
+                         const struct zab_config *config)
+{
+    struct sim_members *members = &sim->members;
+
+    if (!members->is_founded) {
+        members->is_founded = true;
+        memcpy(members->cluster, config->cluster, ZAB_CLUSTER_LEN);
+    }
+    if (memcmp(members->cluster, config->cluster, ZAB_CLUSTER_LEN) != 0) {
+        sim_fail(sim, "A39", "node %u is in the cluster %02x%02x, which is the second one",
+                 node->id, config->cluster[0], config->cluster[1]);
+    }
 }
 
 /* ---- What leaders propose, and which disks lead. ---- */

@@ -14,17 +14,24 @@
 /* The founders are at work; the other machines are idle. */
 void sim_member_init(struct sim *sim);
 
-/* The operator begins to look after the machines. */
+/* Machines begin to join without a list. */
 void sim_member_begin(struct sim *sim);
 
 /* sim_change.c: begins to ask for changes. */
 void sim_change_begin(struct sim *sim);
 
-/* Fills sim->seeds with the server list for a process that starts now; returns its length. */
-uint32_t sim_member_list(struct sim *sim);
+/* Sets the server list for a process that starts now, or how it joins. */
+void sim_member_options(struct sim *sim, struct sim_node *node, struct zab_init *init);
+
+/* The host looks which machines it reaches, and reports whether it reaches all. */
+void sim_member_met(struct sim *sim, struct sim_node *a, struct sim_node *b);
 
 /* The committed configuration has such a member. */
 bool sim_member_is(const struct sim *sim, const struct sim_node *node);
+
+/* The replica writes that its disk is in a cluster: there is only one (A38). */
+void sim_member_persists(struct sim *sim, const struct sim_node *node,
+                         const struct zab_config *config);
 
 /* A leader proposes this configuration: it names all removed disks, and each disk that becomes a
  * voter is in step (A34, A35). */

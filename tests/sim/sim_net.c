@@ -132,7 +132,6 @@ static void peer_down(struct sim *sim, struct sim_event *event)
     sim_node_step(sim, node, &down);
 }
 
-/* The host keeps connections to the peers of its core alone. */
 static bool is_peer(const struct sim_node *node, uint32_t peer)
 {
     return (node->peers & 1U << peer) != 0;
@@ -174,9 +173,6 @@ static void on_dial(struct sim *sim, struct sim_node *node, uint32_t peer,
 {
     struct sim_packet answer = {.kind = PACKET_ACCEPT, .conn = packet->conn, .life = packet->life};
 
-    if (!is_peer(node, peer)) {
-        return;
-    }
     SIM_TRACE(sim, "net %u accepts %u conn %lu", node->id, peer, (unsigned long)packet->conn);
     set_end(sim, node->id, peer, packet->conn);
     greet(&answer, node);
@@ -187,7 +183,7 @@ static void on_dial(struct sim *sim, struct sim_node *node, uint32_t peer,
 static void on_accept(struct sim *sim, struct sim_node *node, uint32_t peer,
                       const struct sim_packet *packet)
 {
-    if (packet->life != node->life || sim->ends[node->id][peer] != 0 || !is_peer(node, peer)) {
+    if (packet->life != node->life || sim->ends[node->id][peer] != 0) {
         fin(sim, node->id, peer, packet->conn);
         return;
     }
@@ -374,12 +370,14 @@ void sim_net_members(struct sim *sim, struct sim_node *node)
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     size_t count = zab_peers(replica_zab(node->replica), peers, ZAB_MEMBERS_MAX);
 
+    uint32_t before = node->peers;
+
     node->peers = 0;
     for (size_t i = 0; i < count; i++) {
         node->peers |= 1U << peers[i].id;
     }
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (!is_peer(node, id)) {
+        if (!is_peer(node, id) && (before & 1U << id) != 0) {
             close_stranger(sim, node, id);
         }
     }
@@ -407,6 +405,27 @@ static void find_half_open(struct sim *sim, uint32_t at, uint32_t peer)
     }
 }
 
+/* While a replica searches, it dials all machines, whatever their ids and addresses are: `join` has
+ * a name for each of them. */
+static bool wants(struct sim *sim, const struct sim_node *from, const struct sim_node *to)
+{
+    bool searches =
+        from->status.zab.searching && (sim->knobs.change_ms > 0 || sim->knobs.bootstrap > 0);
+    bool is_dialer = from->id > to->id; /* Else the other one dials. */
+
+    return sim->ends[from->id][to->id] == 0 &&
+           (searches || (is_dialer && is_peer(from, to->id) && sim_member_reaches(sim, from, to)));
+}
+
+static void dial_either(struct sim *sim, struct sim_node *a, struct sim_node *b)
+{
+    if (wants(sim, b, a)) {
+        dial(sim, b->id, a->id);
+    } else if (wants(sim, a, b)) {
+        dial(sim, a->id, b->id);
+    }
+}
+
 static void look_at_pair(struct sim *sim, struct sim_event *event)
 {
     uint32_t a = (uint32_t)event->a;
@@ -419,6 +438,7 @@ static void look_at_pair(struct sim *sim, struct sim_event *event)
 
     next->a = a;
     next->b = b;
+    sim_member_met(sim, &sim->nodes[a], &sim->nodes[b]);
     if (!both || !open) {
         return;
     }
@@ -426,10 +446,7 @@ static void look_at_pair(struct sim *sim, struct sim_event *event)
         find_half_open(sim, a, b);
         find_half_open(sim, b, a);
     }
-    if (sim->ends[b][a] == 0 && is_peer(&sim->nodes[b], a) &&
-        sim_member_reaches(sim, &sim->nodes[b], &sim->nodes[a])) { /* The larger id dials. */
-        dial(sim, b, a);
-    }
+    dial_either(sim, &sim->nodes[a], &sim->nodes[b]);
 }
 
 /* ---- Faults. ---- */

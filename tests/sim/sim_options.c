@@ -50,7 +50,7 @@ void sim_node_options(struct sim *sim, struct sim_node *node, struct replica_opt
     };
     ret_options->zab.incarnation = rng_u64(&sim->rng) | 1;
     ret_options->zab.level_max = node->level;
-    ret_options->zab.seed_count = sim_member_list(sim);
+    sim_member_options(sim, node, &ret_options->zab);
     ret_options->zab.rng_seed = rng_u64(&sim->rng);
     ret_options->zab.now_ms = sim_node_ms(sim, node);
 }

@@ -123,6 +123,8 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->life++;
     node->born_us = sim->now_us;
     node->asleep_us = 0;
+    node->is_reached = false;
+    memset(node->reached_us, 0, sizeof(node->reached_us));
     node->tick_us = 0;
     node->applied = 0;
     node->diverged = false;

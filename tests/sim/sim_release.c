@@ -17,7 +17,7 @@ void sim_release_start(const struct sim *sim, struct sim_node *node)
 
     node->level = 0;
     if (sim->knobs.newest_ppm == 0) {
-        node->level = sim->knobs.change_ms > 0 ? NEWEST : 0;
+        node->level = sim->knobs.change_ms > 0 || sim->knobs.bootstrap > 0 ? NEWEST : 0;
         return;
     }
     rng_init(&rng, sim->options.seed ^ RELEASE_SALT ^ (uint64_t)node->id << 48 ^

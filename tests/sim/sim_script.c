@@ -11,7 +11,7 @@ enum {
 
 static const struct script *const groups[] = {scripts_sync,    scripts_refill,  scripts_disk,
                                               scripts_net,     scripts_session, scripts_clock,
-                                              scripts_failing, scripts_seat};
+                                              scripts_failing, scripts_seat,    scripts_join};
 
 static const struct script *script_at(size_t index)
 {

@@ -47,5 +47,6 @@ extern const struct script scripts_session[];
 extern const struct script scripts_clock[];
 extern const struct script scripts_failing[];
 extern const struct script scripts_seat[];
+extern const struct script scripts_join[];
 
 #endif

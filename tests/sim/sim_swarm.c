@@ -302,6 +302,11 @@ void sim_draw_members(uint64_t seed, struct sim_knobs *knobs)
     knobs->limits.promote_ms = PICK(&rng, 300, 1000, 3000, 10000);
     knobs->limits.step_lag_ms = PICK(&rng, 300, 1000);
     knobs->nodes += PICK(&rng, 1, 1, 1, 2, 3);
+    knobs->join_ms = PICK(&rng, 0, 2000, 5000, 10000);
+    knobs->auto_join = PICK(&rng, 0, 0, 1) != 0;
+    if (knobs->voters == knobs->members && knobs->newest_ppm == 0 && PICK(&rng, 0, 0, 1) != 0) {
+        knobs->bootstrap = knobs->voters;
+    }
     if (knobs->nodes > SIM_NODES_MAX) {
         knobs->nodes = SIM_NODES_MAX;
     }
