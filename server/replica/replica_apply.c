@@ -131,6 +131,7 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
     }
     config.version = rec->zxid;
     times_of_config(replica, &config);
+    times_compare(replica); /* Other voters may count now. */
     buf_init(&text, CONFIG_TEXT_MAX);
     config_text(&config, logrec_payload(rec), &text);
     enum err err =

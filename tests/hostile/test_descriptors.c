@@ -20,7 +20,7 @@ enum {
     ADDRESSES = 8, /* A single address may have a quarter. */
     REPLICAS = 3,
     FILES = 1024,
-    FILES_SMALL = 256,
+    FILES_SMALL = 320,
     FILES_TINY = 64, /* Too low to start. */
     IDLE = 1100,     /* Connections to each replica. */
     WRITES = 40,     /* More than a segment of the log, and more than a snapshot. */

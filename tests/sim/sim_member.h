@@ -29,7 +29,7 @@ void sim_member_met(struct sim *sim, struct sim_node *a, struct sim_node *b);
 /* The committed configuration has such a member. */
 bool sim_member_is(const struct sim *sim, const struct sim_node *node);
 
-/* The replica writes that its disk is in a cluster: there is only one (A38). */
+/* The replica writes that its disk is in a cluster: there is only one (A39). */
 void sim_member_persists(struct sim *sim, const struct sim_node *node,
                          const struct zab_config *config);
 

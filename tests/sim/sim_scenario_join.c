@@ -50,7 +50,7 @@ static void start_founders(struct sim *sim)
     }
 }
 
-/* A30 and A38 fail if they found a second cluster. */
+/* A30 and A39 fail if they found a second cluster. */
 static void refound(struct sim *sim)
 {
     struct sim_node *other = &sim->nodes[OTHER];
