@@ -121,6 +121,17 @@ TEST(handshakes_that_are_refused_are_in_the_log)
                  0, "5");
 }
 
+/* From another address: the log has at most one such line of an address in ten seconds. */
+TEST(a_renegotiation_is_in_the_log)
+{
+    shell_expect("(echo R; sleep 2) | openssl s_client -connect $ZABRA_ENDPOINTS -bind 127.0.0.3 "
+                 "-tls1_2 >/dev/null 2>&1; echo ended",
+                 0, "ended");
+    ENSEMBLE_WAIT(&ensemble, log_has("asked for a renegotiation, which is refused"));
+    assert_int_equal(
+        ensemble_metric(&ensemble, 0, "zabra_tls_broken_total{reason=\"renegotiation\"}"), 1);
+}
+
 TEST(certificates_are_reloaded_by_a_signal_and_by_a_change)
 {
     assert_true(shows("first"));
