@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum {
@@ -53,6 +54,12 @@ void thread_join(struct thread *thread)
     int failed = pthread_join(thread->handle, NULL);
 
     ASSERT(!failed);
+}
+
+void thread_step_back(int nice)
+{
+    /* Of the calling thread alone, on Linux. */
+    (void)setpriority(PRIO_PROCESS, 0, nice);
 }
 
 void thread_wait(pthread_cond_t *changed, pthread_mutex_t *held, uint64_t ms)

@@ -23,6 +23,10 @@ struct thread {
 void thread_start(struct thread *thread, const char *name, void (*body)(void *arg), void *arg);
 void thread_join(struct thread *thread);
 
+/* Lets other threads go first where processors are short: `nice` as in nice(2), above 0. Without
+ * the right to do so nothing changes. Called by the thread itself. */
+void thread_step_back(int nice);
+
 /* Waits for the condition for `ms` at most. Like every wait for a condition it may return early.
  * The mutex is held before and after. */
 void thread_wait(pthread_cond_t *changed, pthread_mutex_t *held, uint64_t ms);
