@@ -1,5 +1,6 @@
 /* Runs a command: checks its command line, opens its client, and closes the client afterwards. */
 #include "cli/cli.h"
+#include "cli/curl_handles.h"
 
 static bool asks_help(int arg_count, char **args)
 {
@@ -72,6 +73,14 @@ static bool check_numbers(const struct cli *cli)
     return true;
 }
 
+/* Most commands send requests; with --curl some only print them. */
+static int run_with_libcurl(struct cli *cli)
+{
+    const char *fault = cli->settings.curl ? NULL : curl_handles_init();
+
+    return fault ? cli_fail(cli, CMD_FAILED, "NoLibrary", "%s", fault) : cli->cmd->run(cli);
+}
+
 static int run_opened(struct cli *cli, uint64_t *zxid)
 {
     int code = CMD_USAGE;
@@ -81,7 +90,7 @@ static int run_opened(struct cli *cli, uint64_t *zxid)
         return cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
     }
     client_seen_number(cli->client, *zxid);
-    code = check_paths(cli) && check_numbers(cli) ? cli->cmd->run(cli) : CMD_USAGE;
+    code = check_paths(cli) && check_numbers(cli) ? run_with_libcurl(cli) : CMD_USAGE;
     *zxid = cli->client->seen_zxid;
     client_close(cli->client);
     return code == CMD_SHOWN ? CMD_OK : code;

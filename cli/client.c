@@ -56,9 +56,6 @@ struct client *client_open(struct settings *settings)
     client->settings = settings;
     client->interrupt_fd = -1;
     buf_init(&client->reply.body, CLIENT_BODY_MAX);
-    curl_handles_init();
-    client->multi = curl_handles_multi();
-    client->easy = curl_handles_easy();
     client_enter(client, settings->session);
     if (settings->min_zxid) {
         client_seen(client, settings->min_zxid);
@@ -93,9 +90,10 @@ void client_close(struct client *client)
     drop_json(client);
     json_decref(client->error.problem);
     buf_release(&client->reply.body);
-    curl_easy_cleanup(client->easy);
-    (void)curl_multi_cleanup(client->multi);
-    curl_global_cleanup();
+    if (client->easy) {
+        curl_easy_cleanup(client->easy);
+        (void)curl_multi_cleanup(client->multi);
+    }
     explicit_bzero(client->password, sizeof(client->password));
     explicit_bzero(client->session, sizeof(client->session));
     mem_free(client);
@@ -182,6 +180,20 @@ static int too_late(struct client *client, const struct attempts *attempts)
 }
 
 /* ---- One attempt ---- */
+
+/* Makes the handles for the first request; without libcurl there is an error. */
+static bool is_ready(struct client *client)
+{
+    const char *fault = client->easy ? NULL : curl_handles_init();
+
+    if (fault) {
+        (void)client_fail(client, CMD_FAILED, "NoLibrary", "%s", fault);
+    } else if (!client->easy) {
+        client->multi = curl_handles_multi();
+        client->easy = curl_handles_easy();
+    }
+    return !fault;
+}
 
 /* Waits at most `wait_ms` for data. Returns false when `interrupt_fd` has become readable. */
 static bool poll_for(struct client *client, uint64_t wait_ms)
@@ -409,6 +421,9 @@ static enum outcome try_once(struct client *client, struct attempts *attempts)
     char prefer[PREFER_MAX];
 
     clear_reply(client);
+    if (!is_ready(client)) {
+        return ANSWERED;
+    }
     client->lines_left = request->lines_max > 0 ? request->lines_max : -1;
     if (client_prepare(client, client->easy, endpoints_url(&client->endpoints), request,
                        &headers) != CMD_OK) {

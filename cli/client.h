@@ -86,7 +86,7 @@ struct client_error {
 struct client {
     struct settings *settings;
     struct endpoints endpoints;
-    CURLM *multi;
+    CURLM *multi; /* These two are NULL until the first request. */
     CURL *easy;
     char detail[CURL_ERROR_SIZE]; /* Of the last transfer of `easy` that has failed. */
     struct client_reply reply;    /* The answer to the last request; valid until the next one. */

@@ -548,13 +548,12 @@ static int run_ensemble(struct dev *dev)
 
 static int run_prepared(struct dev *dev)
 {
+    curl_handles_need();
     loop_init(&dev->loop);
     open_signals(dev);
-    curl_handles_init();
 
     int code = run_ensemble(dev);
 
-    curl_global_cleanup();
     loop_remove(&dev->loop, &dev->signals);
     close(dev->signals.fd);
     loop_release(&dev->loop);

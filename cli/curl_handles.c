@@ -1,18 +1,39 @@
 #include "cli/curl_handles.h"
 
 #include "base/lack.h"
+#include "cli/libcurl.h"
 
-void curl_handles_init(void)
+const char *curl_handles_init(void)
 {
+    static bool ready;
+    const char *fault = libcurl_load();
+
+    if (fault || ready) {
+        return fault;
+    }
+
     CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
 
     if (code != CURLE_OK) {
         lack_failed("libcurl does not start: %s", curl_easy_strerror(code));
     }
+    ready = true;
+    return NULL;
+}
+
+void curl_handles_need(void)
+{
+    const char *fault = curl_handles_init();
+
+    if (fault) {
+        lack_failed("%s", fault);
+    }
 }
 
 CURL *curl_handles_easy(void)
 {
+    curl_handles_need();
+
     CURL *easy = curl_easy_init();
 
     if (!easy) {
@@ -23,6 +44,8 @@ CURL *curl_handles_easy(void)
 
 CURLM *curl_handles_multi(void)
 {
+    curl_handles_need();
+
     CURLM *multi = curl_multi_init();
 
     if (!multi) {

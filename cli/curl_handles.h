@@ -6,10 +6,15 @@
 
 #include <curl/curl.h>
 
-/* Initialises libcurl. Called once, before threads start and before the other functions. */
-void curl_handles_init(void);
+/* Loads and initialises libcurl, the first time; later calls do nothing. One thread. Returns NULL,
+ * or why there is no libcurl, a sentence without a full stop. */
+const char *curl_handles_init(void);
 
-/* Return new handles, which the caller frees with curl_easy_cleanup and curl_multi_cleanup. */
+/* The same; the process ends when there is no libcurl. */
+void curl_handles_need(void);
+
+/* Return new handles, which the caller frees with curl_easy_cleanup and
+ * curl_multi_cleanup. */
 CURL *curl_handles_easy(void);
 CURLM *curl_handles_multi(void);
 

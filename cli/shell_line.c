@@ -1,7 +1,9 @@
 #include "cli/shell_line.h"
 
+#include "base/lack.h"
 #include "cli/complete.h"
 #include "cli/jsonr.h"
+#include "cli/library.h"
 #include "cli/settings.h"
 #include "cli/words.h"
 
@@ -27,6 +29,29 @@ struct shell_line {
     char prompt[PROMPT_MAX];
     struct buf script; /* The current line of a script. */
 };
+
+/* ---- The library ---- */
+
+/* Only a terminal needs libedit. Its functions are called as edit.NAME. */
+#define FUNCTIONS(row)                                                                      \
+    row(el_init) row(el_end) row(el_set) row(el_wset) row(el_get) row(el_gets) row(el_line) \
+        row(el_insertstr) row(history_init) row(history_end) row(history)
+#define MEMBER(name) __typeof__(name) *(name);
+#define SYMBOL(name) {#name, (void *)&edit.name},
+
+static struct {
+    FUNCTIONS(MEMBER)
+} edit;
+
+static void load_libedit(void)
+{
+    static const struct library_symbol symbols[] = {FUNCTIONS(SYMBOL){NULL, NULL}};
+    char error[LIBRARY_ERROR_MAX];
+
+    if (!library_load("libedit.so.2", "libedit2", symbols, error)) {
+        lack_failed("%s, or give the shell its lines on standard input", error);
+    }
+}
 
 /* ---- Completion ---- */
 
@@ -73,7 +98,7 @@ static void take_candidates(struct candidates *candidates, struct slice lines, b
 }
 
 /* Inserts the rest of the word into the line, quoted as words_split reads it. */
-static void insert(EditLine *edit, struct slice rest, bool ends)
+static void insert(EditLine *el, struct slice rest, bool ends)
 {
     BUF_AUTO(text, WORDS_LINE_MAX);
 
@@ -86,7 +111,7 @@ static void insert(EditLine *edit, struct slice rest, bool ends)
     if (ends) {
         buf_append_byte(&text, ' ');
     }
-    (void)el_insertstr(edit, buf_cstr(&text));
+    (void)edit.el_insertstr(el, buf_cstr(&text));
 }
 
 static unsigned char complete_words(struct shell_line *line, struct words *words)
@@ -118,17 +143,17 @@ static unsigned char complete_words(struct shell_line *line, struct words *words
     return result;
 }
 
-static unsigned char on_tab(EditLine *edit, wint_t key)
+static unsigned char on_tab(EditLine *el, wint_t key)
 {
     static char empty[] = "";
     struct shell_line *line = NULL;
-    const LineInfo *info = el_line(edit);
+    const LineInfo *info = edit.el_line(el);
     unsigned char result = CC_ERROR;
     struct words words;
     BUF_AUTO(text, WORDS_LINE_MAX);
 
     (void)key;
-    (void)el_get(edit, EL_CLIENTDATA, &line);
+    (void)edit.el_get(el, EL_CLIENTDATA, &line);
     buf_append(&text, info->buffer, (size_t)(info->cursor - info->buffer));
     if (words_split(&words, buf_cstr(&text), true)) {
         if (!words.open && words.count < WORDS_MAX) {
@@ -142,11 +167,11 @@ static unsigned char on_tab(EditLine *edit, wint_t key)
 
 /* ---- Terminal ---- */
 
-static char *prompt_of(EditLine *edit)
+static char *prompt_of(EditLine *el)
 {
     struct shell_line *line = NULL;
 
-    (void)el_get(edit, EL_CLIENTDATA, &line);
+    (void)edit.el_get(el, EL_CLIENTDATA, &line);
     return line->prompt;
 }
 
@@ -167,31 +192,32 @@ static void open_history(struct shell_line *line)
 {
     HistEvent event;
 
-    line->history = history_init();
+    line->history = edit.history_init();
     ASSERT(line->history);
-    (void)history(line->history, &event, H_SETSIZE, HISTORY_LINES);
-    (void)history(line->history, &event, H_SETUNIQUE, 1);
+    (void)edit.history(line->history, &event, H_SETSIZE, HISTORY_LINES);
+    (void)edit.history(line->history, &event, H_SETUNIQUE, 1);
     find_history(line->history_file);
     if (*line->history_file) {
-        (void)history(line->history, &event, H_LOAD, line->history_file);
+        (void)edit.history(line->history, &event, H_LOAD, line->history_file);
     }
-    (void)el_set(line->edit, EL_HIST, history, line->history);
+    (void)edit.el_set(line->edit, EL_HIST, edit.history, line->history);
 }
 
 static void open_terminal(struct shell_line *line)
 {
-    line->edit = el_init("zabra", stdin, stdout, stderr);
+    load_libedit();
+    line->edit = edit.el_init("zabra", stdin, stdout, stderr);
     ASSERT(line->edit);
-    (void)el_set(line->edit, EL_CLIENTDATA, line);
-    (void)el_set(line->edit, EL_PROMPT, prompt_of);
-    (void)el_set(line->edit, EL_EDITOR, "emacs");
+    (void)edit.el_set(line->edit, EL_CLIENTDATA, line);
+    (void)edit.el_set(line->edit, EL_PROMPT, prompt_of);
+    (void)edit.el_set(line->edit, EL_EDITOR, "emacs");
     /* el_set would leak the two names. */
-    (void)el_wset(line->edit, EL_ADDFN, L"zabra-complete", L"complete a word", on_tab);
-    (void)el_set(line->edit, EL_BIND, "^I", "zabra-complete", NULL);
-    (void)el_set(line->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    (void)edit.el_wset(line->edit, EL_ADDFN, L"zabra-complete", L"complete a word", on_tab);
+    (void)edit.el_set(line->edit, EL_BIND, "^I", "zabra-complete", NULL);
+    (void)edit.el_set(line->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     /* Ctrl-C drops the text that is typed. */
-    (void)el_set(line->edit, EL_SETTY, "-d", "-isig", NULL);
-    (void)el_set(line->edit, EL_BIND, "^C", "em-kill-line", NULL);
+    (void)edit.el_set(line->edit, EL_SETTY, "-d", "-isig", NULL);
+    (void)edit.el_set(line->edit, EL_BIND, "^C", "em-kill-line", NULL);
     open_history(line);
 }
 
@@ -201,7 +227,7 @@ static void save_history(const struct shell_line *line)
     mode_t before = umask(S_IRWXG | S_IRWXO);
 
     if (*line->history_file) {
-        (void)history(line->history, &event, H_SAVE, line->history_file);
+        (void)edit.history(line->history, &event, H_SAVE, line->history_file);
     }
     (void)umask(before);
 }
@@ -221,8 +247,8 @@ void shell_line_close(struct shell_line *line)
 {
     if (line->edit) {
         save_history(line);
-        history_end(line->history);
-        el_end(line->edit);
+        edit.history_end(line->history);
+        edit.el_end(line->edit);
     }
     buf_release(&line->script);
     mem_free(line);
@@ -232,14 +258,14 @@ static const char *next_typed(struct shell_line *line)
 {
     HistEvent event;
     int len = 0;
-    const char *text = el_gets(line->edit, &len);
+    const char *text = edit.el_gets(line->edit, &len);
 
     if (!text || len <= 0) {
         (void)putchar('\n');
         return NULL;
     }
     if (*text != ' ' && *text != '\n') {
-        (void)history(line->history, &event, H_ENTER, text);
+        (void)edit.history(line->history, &event, H_ENTER, text);
     }
     return text;
 }

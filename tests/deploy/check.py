@@ -6,6 +6,9 @@ Prints each fault, then "N checked, N wrong".
 """
 
 import argparse
+import contextlib
+import json
+import os
 import pathlib
 import re
 import socket
@@ -16,6 +19,11 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = TOP / "deploy"
 EXPOSURE = "16"  # Tenths: the bound of `systemd-analyze security`.
+MAPPED_MAX = 24  # Shared objects of a running replica; with libcurl and libedit there are 44.
+# What a replica does not use: clients, line editing, directories, Kerberos, remote shells.
+UNUSED = re.compile(r"lib(curl|edit|ldap|lber|sasl2|gssapi|krb5|k5crypto|com_err|keyutils|ssh2?|rtmp|"
+                    r"nghttp2|psl|brotli\w*|zstd|tinfo|bsd)[-.]")
+LIBRARY = re.compile(r"/([^/\s]+\.so[.0-9]*)$", re.M)
 KEY = re.compile(r"^#?([A-Za-z][A-Za-z0-9.]*)=(.*)$", re.M)
 INSTALLED = """
 bin/zabra
@@ -44,10 +52,10 @@ def check(holds, fault):
         print(fault)
 
 
-def run(*words):
+def run(*words, env=None):
     """Output and exit code of a command."""
     ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           check=False)
+                           check=False, env=env)
     return ended.stdout, ended.returncode
 
 
@@ -94,6 +102,26 @@ def check_unit(args, scratch):
               f"{path} is not made with mode {mode:o}")
 
 
+@contextlib.contextmanager
+def replica_of(args, scratch):
+    """A replica with the example configuration once its port answers: the process, the port, and
+    the lines of its log until then."""
+    port = free_port()
+    words = [args.zabra, "serve", "--config", DEPLOY / "zabra.cfg", "--dataDir", f"{scratch}/data",
+             "--clientPort", str(port)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as replica:
+        lines = []
+        for line in replica.stderr:
+            lines.append(line)
+            if " answers on " in line or line.startswith("zabra: "):
+                break
+        try:
+            yield replica, port, lines
+        finally:
+            replica.terminate()
+            replica.stderr.read()
+
+
 def check_config(args, scratch):
     text = (DEPLOY / "zabra.cfg").read_text()
     known, _ = run(args.zabra, "help", "serve")
@@ -101,18 +129,37 @@ def check_config(args, scratch):
         name = "server.N" if key.startswith("server.") else key
         check(re.search(rf"^  {re.escape(name)} ", known, re.M), f"zabra.cfg: {key} is no key")
         check(value, f"zabra.cfg: {key} has no value")
-    words = [args.zabra, "serve", "--config", DEPLOY / "zabra.cfg", "--dataDir", f"{scratch}/data",
-             "--clientPort", str(free_port())]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as replica:
-        lines = []
-        for line in replica.stderr:
-            lines.append(line)
-            if " answers on " in line or line.startswith("zabra: "):
-                break
-        replica.terminate()
-        replica.stderr.read()
+    with replica_of(args, scratch) as (_, _, lines):
+        pass
     check(any(" answers on " in line for line in lines), "".join(lines))
     check(not any(" WARN config " in line for line in lines), "".join(lines))
+
+
+def check_mapped(args, scratch):
+    """A replica maps what it uses, also after it has served; the command line loads libcurl."""
+    with replica_of(args, scratch) as (replica, port, lines):
+        check(any(" answers on " in line for line in lines), "".join(lines))
+        ready = ["--endpoints", f"127.0.0.1:{port}", "--timeout", "20s"]
+        text, code = run(args.zabra, "create", "/deploy", "x", *ready)
+        check(code == 0, text)
+        text, code = run(args.zabra, "get", "/deploy", *ready)
+        check((text, code) == ("x", 0), f"get /deploy: {code}: {text}")
+        maps = pathlib.Path(f"/proc/{replica.pid}/maps").read_text()
+        mapped = sorted(set(LIBRARY.findall(maps)))
+    check("libwebsockets-evlib_ev.so" in mapped, f"no event plug-in among {mapped}")
+    check(len(mapped) <= MAPPED_MAX, f"{len(mapped)} shared objects: {' '.join(mapped)}")
+    for name in mapped:
+        check(not UNUSED.match(name), f"a replica maps {name}")
+
+    (pathlib.Path(scratch) / "libcurl.so.4").touch()  # The loader takes it for the library.
+    broken = {**os.environ, "LD_LIBRARY_PATH": scratch}
+    for words, code in ((["get", "/x"], 1), (["lock", "l", "--", "true"], 125)):
+        text, got = run(args.zabra, *words, env=broken)
+        check(got == code and "install the package libcurl4" in text, f"{words[0]}: {got}: {text}")
+    text, got = run(args.zabra, "get", "/x", "-o", "json", env=broken)
+    check(got == 1 and json.loads(text)["error"]["code"] == "NoLibrary", f"{got}: {text}")
+    text, got = run(args.zabra, "set", "/x", "y", "--curl", env=broken)
+    check(got == 0 and text.startswith("curl "), f"set --curl: {got}: {text}")
 
 
 def check_install(args, scratch):
@@ -132,7 +179,8 @@ def check_install(args, scratch):
 
 
 def main():
-    checks = {"unit": check_unit, "config": check_config, "install": check_install}
+    checks = {"unit": check_unit, "config": check_config, "mapped": check_mapped,
+              "install": check_install}
     parser = argparse.ArgumentParser()
     parser.add_argument("check", choices=checks)
     parser.add_argument("--zabra", required=True)

@@ -93,7 +93,7 @@ LIBRARY_HEADERS = [
     (r"sys/random\.h", [r"base/os_rng\.c"]),
     # In storage/ only what the log thread shares with others.
     (r"pthread\.h", [r"base/.*", r"tls/.*", r"server/(audit|process|read|sessions|watch)/.*",
-                     r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*", r"tests/.*"]),
+                     r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*", r"cli/libcurl\.c", r"tests/.*"]),
 ]
 
 # Names, the files that may call them (regular expressions), why others may not. Members are free.
@@ -119,8 +119,9 @@ CALLS = [
     (r"MHD_create_response_empty|MHD_create_response_for_upgrade|MHD_create_response_from_buffer"
      r"|MHD_create_response_from_callback|MHD_create_response_from_fd|MHD_create_response_from_iovec",
      [r"http/send\.c"], "use http_response_..."),
-    (r"curl_global_init|curl_easy_init|curl_multi_init", [r"cli/curl_handles\.c", r"tests/.*"],
+    (r"curl_global_init|curl_easy_init|curl_multi_init", [r"cli/(curl_handles|libcurl)\.c", r"tests/.*"],
      "use cli/curl_handles"),
+    (r"dlopen", [r"cli/library\.c", r"tests/.*"], "use cli/library"),
     (r"malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf",
      [r"base/mem\.c"], "use base/mem"),
 ]
