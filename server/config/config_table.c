@@ -32,7 +32,10 @@ static const char *const certificate_names[] = {"off", "ask", "required", NULL};
 static const char *const identity_names[] = {"subject", "san-dns", "san-uri", "san-email", NULL};
 
 static const struct config_row rows[] = {
-    NUMBER("id", U32, id, NULL, 1, ZAB_ID_MAX, "number of this replica, unique in the ensemble"),
+    NUMBER(
+        "id", ID, id, NULL, 1, ZAB_ID_MAX,
+        "number of this replica, unique in the ensemble; auto:hostname: the number after the last "
+        "'-' in the name of the machine, plus 1"),
     TEXT("dataDir", storage.data_dir, NULL, 1,
          "directory of log and snapshots; created if missing"),
     TEXT("clientAddress", clients.client_address, "127.0.0.1", 1,
@@ -287,6 +290,7 @@ uint64_t config_number(const struct config *config, const struct config_row *row
         return *(const uint16_t *)from;
     case CONFIG_U32:
     case CONFIG_CHOICE:
+    case CONFIG_ID:
         return *(const uint32_t *)from;
     case CONFIG_U64:
         return *(const uint64_t *)from;
