@@ -62,7 +62,8 @@ struct config_secrets {
 
 enum config_auto_join { /* In the order of the choices of autoJoin. */
     CONFIG_AUTO_JOIN_OFF,
-    CONFIG_AUTO_JOIN_OBSERVER /* A leader adds replicas that ask for it, as observers. */
+    CONFIG_AUTO_JOIN_OBSERVER, /* A leader adds replicas that ask for it, as observers. */
+    CONFIG_AUTO_JOIN_VOTER     /* And promotes them, up to `voters_max`. */
 };
 
 /* The ensemble, and how its replicas reach each other. */
@@ -80,6 +81,7 @@ struct config_peers {
     char zone[ZAB_ZONE_MAX + 1];     /* "": none. */
     uint32_t auto_join;              /* enum config_auto_join */
     uint32_t observers_max;
+    uint32_t voters_max;
     char listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
     char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N, else of `own`. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */

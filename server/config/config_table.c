@@ -24,7 +24,7 @@
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const full_names[] = {"refuse", "drop", NULL};
 static const char *const tls_names[] = {"off", "accept", "dial", "required", NULL};
-static const char *const auto_join_names[] = {"off", "observer", NULL};
+static const char *const auto_join_names[] = {"off", "observer", "voter", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
 
 static const char *const client_tls_names[] = {"off", "optional", "required", NULL};
@@ -111,9 +111,12 @@ static const struct config_row rows[] = {
     TEXT("zone", peers.zone, "", 0,
          "where this replica runs, for example the name of a data centre; shown with the member"),
     CHOICE("autoJoin", peers.auto_join, "off", auto_join_names,
-           "observer: as leader, add replicas that wait to be added, as observers"),
+           "observer: as leader, add replicas that wait to be added, as observers; voter: and "
+           "promote them once they are in step"),
     LIMIT("maxObservers", U32, peers.observers_max, "16", 0, ZAB_MEMBERS_MAX,
           "observers beyond which autoJoin adds no replica"),
+    LIMIT("maxVoters", U32, peers.voters_max, "5", 1, ZAB_MEMBERS_MAX,
+          "voters beyond which autoJoin=voter adds observers"),
     TEXT("peerSecretFile", peers.secret_file, "", 0,
          "file with the secret that all replicas share, and in a second line another secret that "
          "is accepted as well"),
