@@ -221,22 +221,6 @@ static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 
 /* ---- The commands ---- */
 
-static int run_version(int arg_count, char **args)
-{
-    struct out out = {.cmd = "version", .format = settings_format(&arg_count, args, true)};
-    json_auto_t *value = json_pack("{s:s}", "version", ZABRA_VERSION);
-
-    if (arg_count > 0) {
-        return out_usage(&out, "\"%s\" is not understood", args[0]);
-    }
-    if (out_is_json(&out)) {
-        out_json(&out, value);
-    } else {
-        (void)printf("zabra %s\n", ZABRA_VERSION);
-    }
-    return CMD_OK;
-}
-
 static int run_help(int arg_count, char **args)
 {
     struct out out = {.cmd = "help", .format = settings_format(&arg_count, args, true)};
@@ -261,9 +245,6 @@ static int run_help(int arg_count, char **args)
     }
     return CMD_OK;
 }
-
-const struct cmd cmd_version = {
-    .name = "version", .summary = "print the version", .usage = "", .run_alone = run_version};
 
 const struct cmd cmd_help = {.name = "help",
                              .summary = "explain a command, or the exit codes",

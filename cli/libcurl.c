@@ -13,12 +13,12 @@
 #undef curl_easy_getinfo
 #undef curl_multi_setopt
 
-#define FUNCTIONS(row)                                                                          \
-    row(global_init) row(easy_init) row(easy_cleanup) row(easy_reset) row(easy_setopt)          \
-        row(easy_getinfo) row(easy_header) row(easy_perform) row(easy_strerror) row(multi_init) \
-            row(multi_cleanup) row(multi_setopt) row(multi_add_handle) row(multi_remove_handle) \
-                row(multi_perform) row(multi_poll) row(multi_info_read) row(slist_append)       \
-                    row(slist_free_all) row(getdate)
+#define FUNCTIONS(row)                                                                           \
+    row(global_init) row(version_info) row(easy_init) row(easy_cleanup) row(easy_reset)          \
+        row(easy_setopt) row(easy_getinfo) row(easy_header) row(easy_perform) row(easy_strerror) \
+            row(multi_init) row(multi_cleanup) row(multi_setopt) row(multi_add_handle)           \
+                row(multi_remove_handle) row(multi_perform) row(multi_poll) row(multi_info_read) \
+                    row(slist_append) row(slist_free_all) row(getdate)
 
 #define MEMBER(name) __typeof__(curl_##name) *(name);
 #define SYMBOL(name) {"curl_" #name, (void *)&library.name},
@@ -57,6 +57,11 @@ static __typeof__(library) *real(void)
 CURLcode curl_global_init(long flags)
 {
     return real()->global_init(flags);
+}
+
+curl_version_info_data *curl_version_info(CURLversion age)
+{
+    return real()->version_info(age);
 }
 
 /* ---- One transfer ---- */

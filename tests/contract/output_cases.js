@@ -462,20 +462,6 @@ const about = {
     'no permission': ALL_SEE,
     'no ensemble': [['z doctor', { code: 1, value: true }]],
   },
-  probe: {
-    success: [
-      'z probe ready --endpoints ${ZABRA_ENDPOINTS%%,*}',
-      'z probe live --endpoints ${ZABRA_ENDPOINTS%%,*}',
-    ],
-    'not found': 'there is nothing to find',
-    conflict: READS,
-    'no permission': ALL_SEE,
-    'no ensemble': [
-      ['z probe ready --endpoints 127.0.0.1:1', { code: 1, said: 'NoEnsemble' }],
-      ['ZABRA_CLIENT_PORT=1 z probe live', { code: 1, said: 'NoEnsemble' }],
-      ['z probe live --config $D/nope', { code: 1, said: 'Usage' }],
-    ],
-  },
   bench: {
     success: [
       'z bench mix -c 2 -t 50ms --znodes 2',
@@ -503,7 +489,10 @@ const itself = {
     other: [["printf 'nonsense\\n' | z shell", { code: 2, said: 'Usage' }]],
   },
   completion: { success: [['zabra completion bash', TEXT]], ...callsNoReplica },
-  version: { success: ['z version'], ...callsNoReplica },
+  version: {
+    success: ['z version', ['z version --verbose', { schema: 'version.verbose' }]],
+    ...callsNoReplica,
+  },
   help: {
     success: ['z help', 'z help get', 'z help exit-codes'],
     ...callsNoReplica,
