@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""bundle.py SOURCE OUTPUT: one of the contracts as one JSON document.
+"""bundle.py SOURCE OUTPUT [VERSION]: one of the contracts as one JSON document.
 
 `file.yaml#/section/name` becomes `#/components/section/name`, and what it points to is put there, with all that this
-refers to in turn. Top-level members that only hold anchors are left out.
+refers to in turn. Top-level members that only hold anchors are left out. VERSION is that of the program.
 """
 
 import datetime
@@ -81,8 +81,11 @@ class Bundle:
 
 
 def main():
-    source, output = sys.argv[1:]
-    text = json.dumps(Bundle(source).document(), ensure_ascii=False, indent=1)
+    source, output, *version = sys.argv[1:]
+    document = Bundle(source).document()
+    if version and "info" in document:
+        document["info"]["version"] = version[0]
+    text = json.dumps(document, ensure_ascii=False, indent=1)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text + "\n")
 

@@ -4,6 +4,8 @@
 //   docs/*                  the pages of docs/, see docs.mjs
 //   gzip/*                  the same, compressed
 //   table.c, table.S        how the binary knows them: see assets.h
+//   packages.json           the packages whose code is in it, for the list of parts (SBOM)
+//   licenses.txt            their licences, which ask to be passed on
 //
 // Fails when the first load is larger than it may be. With --watch only the first line is made, again
 // after each change, for `zabra serve --webDir web/dist`.
@@ -156,12 +158,41 @@ function writeTable(files) {
     `/* Written by web/build.mjs. */\n#ifdef __CET__\n#include <cet.h>\n#endif\n    .section .rodata\n` +
       files
         .map(({ path }, at) => {
-          const plain = place(symbol(at, 'plain'), join(target, path));
-          return plain + place(symbol(at, 'gzip'), join(target, 'gzip', path));
+          // The assembler is given the directory, so that the bundle can be moved.
+          const plain = place(symbol(at, 'plain'), path);
+          return plain + place(symbol(at, 'gzip'), join('gzip', path));
         })
         .join('') +
       `    .section .note.GNU-stack, "", %progbits\n`,
   );
+}
+
+/** The packages that the files were made from: those of the bundle, and `marked` for docs/. */
+function writePackages({ inputs }) {
+  const lock = JSON.parse(readFileSync(join(top, 'package-lock.json'), 'utf8')).packages;
+  const folder = /^node_modules\/(?:@[^/]+\/)?[^/]+/;
+  const used = new Set(['node_modules/marked']);
+  for (const path of Object.keys(inputs)) {
+    const found = folder.exec(path);
+    if (found) {
+      used.add(found[0]);
+    }
+  }
+  const paths = [...used].sort();
+  const packages = paths.map((path) => {
+    const { version, license, integrity } = lock[path];
+    return { name: path.slice('node_modules/'.length), version, license, integrity };
+  });
+  writeFileSync(join(target, 'packages.json'), `${JSON.stringify(packages, null, 1)}\n`);
+  const texts = paths.map((path) => {
+    const name = readdirSync(join(top, path)).find((file) => /^licen[cs]e/i.test(file));
+    if (!name) {
+      throw new Error(`${path} has no file with its licence`);
+    }
+    const text = readFileSync(join(top, path, name), 'utf8').trim();
+    return `${path.slice('node_modules/'.length)} ${lock[path].version}\n\n${text}\n`;
+  });
+  writeFileSync(join(target, 'licenses.txt'), texts.join(`\n${'-'.repeat(72)}\n\n`));
 }
 
 /** What an earlier run has left has other names. */
@@ -190,6 +221,7 @@ async function build() {
   compress(files);
   checkSize(files);
   writeTable(files);
+  writePackages(metafile);
 }
 
 await (watches ? watch() : build());

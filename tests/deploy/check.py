@@ -24,6 +24,11 @@ MAPPED_MAX = 24  # Shared objects of a running replica; with libcurl and libedit
 UNUSED = re.compile(r"lib(curl|edit|ldap|lber|sasl2|gssapi|krb5|k5crypto|com_err|keyutils|ssh2?|rtmp|"
                     r"nghttp2|psl|brotli\w*|zstd|tinfo|bsd)[-.]")
 LIBRARY = re.compile(r"/([^/\s]+\.so[.0-9]*)$", re.M)
+LOADER = {"ld"}
+SAME = {"c": "glibc", "m": "glibc", "dl": "glibc", "pthread": "glibc", "ssl": "openssl",
+        "crypto": "openssl"}
+SPDX_MEMBERS = ("name", "versionInfo", "downloadLocation", "licenseConcluded", "licenseDeclared",
+                "copyrightText", "externalRefs")
 KEY = re.compile(r"^#?([A-Za-z][A-Za-z0-9.]*)=(.*)$", re.M)
 INSTALLED = """
 bin/zabra
@@ -33,7 +38,9 @@ lib/tmpfiles.d/zabra.conf
 share/bash-completion/completions/zabra
 share/doc/zabra/examples/zabra.cfg
 share/doc/zabra/monitoring/alerts.yaml
+share/doc/zabra/licenses.txt
 share/doc/zabra/monitoring/grafana.json
+share/doc/zabra/zabra.spdx.json
 share/fish/vendor_completions.d/zabra.fish
 share/man/man1/zabra.1
 share/man/man1/zabra-serve.1
@@ -162,6 +169,79 @@ def check_mapped(args, scratch):
     check(got == 0 and text.startswith("curl "), f"set --curl: {got}: {text}")
 
 
+def needed(program):
+    """The libraries that the loader takes for the program, without their versions."""
+    text, code = run("readelf", "-d", program)
+    check(code == 0, text)
+    return set(re.findall(r"NEEDED.*\[(?:lib)?([a-z0-9-]+?)[-.]", text))
+
+
+def check_version(args, scratch):
+    """`zabra version` and where else the version stands."""
+    cmake = (TOP / "CMakeLists.txt").read_text()
+    version = re.search(r"^project\(zabra VERSION ([0-9.]+) ", cmake, re.M)[1]
+    text, code = run(args.zabra, "version")
+    check((text, code) == (f"zabra {version}\n", 0), text)
+    text, code = run(args.zabra, "version", "--verbose", "-o", "json")
+    check(code == 0, text)
+    about = json.loads(text)
+    check(about["version"] == version, text)
+    if (TOP / ".git").exists():
+        commit, _ = run("git", "-C", TOP, "rev-parse", "HEAD")
+        check(about["commit"] == commit.strip(), f"{about['commit']}, but git says {commit}")
+    for library in about["libraries"]:
+        check(library["loaded"] or library["name"] == "libedit", f"{library['name']} is not loaded")
+    text, code = run(args.zabra, "version", "--verbose")
+    check(code == 0 and about["commit"] in text, text)
+    for name in ("openapi", "asyncapi"):
+        document = json.loads((pathlib.Path(args.build) / f"openapi/{name}.json").read_text())
+        check(document["info"]["version"] == version, f"{name}.json: {document['info']['version']}")
+    for page in [TOP / "README.md", *TOP.glob("openapi/*.yaml"), *TOP.glob("debian/*")]:
+        if page.is_file() and page.name != "changelog":
+            check(version not in page.read_text(), f"{page.name} repeats the version {version}")
+
+
+def check_sbom(args, scratch):
+    """The list of parts is SPDX 2.3, and has each part that the program has."""
+    install(args.build, scratch)
+    place = pathlib.Path(scratch) / "share/doc/zabra"
+    sbom = json.loads((place / "zabra.spdx.json").read_text())
+    about = json.loads(run(args.zabra, "version", "--verbose", "-o", "json")[0])
+    check(sbom["spdxVersion"] == "SPDX-2.3" and sbom["dataLicense"] == "CC0-1.0", "no SPDX 2.3")
+    check(sbom["SPDXID"] == "SPDXRef-DOCUMENT", sbom["SPDXID"])
+    check(re.fullmatch(r"https://[^#]+", sbom["documentNamespace"]), sbom["documentNamespace"])
+    check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", sbom["creationInfo"]["created"]),
+          sbom["creationInfo"]["created"])
+    for creator in sbom["creationInfo"]["creators"]:
+        check(re.match(r"(Tool|Organization): ", creator), creator)
+    ids = [part["SPDXID"] for part in sbom["packages"]]
+    check(len(ids) == len(set(ids)), f"an id is there twice: {ids}")
+    for part in sbom["packages"]:
+        check(re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", part["SPDXID"]), part["SPDXID"])
+        for member in SPDX_MEMBERS:
+            check(member in part, f"{part['name']} has no {member}")
+        for checksum in part.get("checksums", []):
+            check(re.fullmatch(r"[0-9a-f]{128}", checksum["checksumValue"]), f"{part['name']}: {checksum}")
+    for relation in sbom["relationships"]:
+        for end in (relation["spdxElementId"], relation["relatedSpdxElement"]):
+            check(end in [*ids, "SPDXRef-DOCUMENT"], f"{end} is no part")
+    found = {(part["name"], part["versionInfo"]): part for part in sbom["packages"]}
+    program = found.get(("zabra", about["version"]))
+    check(program and program["licenseDeclared"] == "NOASSERTION", "zabra is not the program")
+    for library in about["libraries"]:
+        check((library["name"], library["built"]) in found, f"{library} is not in the list")
+    names = {re.sub(r"^lib", "", part["name"]) for part in sbom["packages"]}
+    for name in needed(args.zabra) - LOADER:
+        check(SAME.get(name, name) in names, f"lib{name}, which the loader takes, is not in the list")
+    bundle = pathlib.Path(args.build) / "web/bundle"
+    packages = json.loads((bundle / "packages.json").read_text()) if bundle.exists() else []
+    licences = (place / "licenses.txt").read_text() if packages else ""
+    for package in packages:
+        part = found.get((package["name"], package["version"]))
+        check(part and part["licenseDeclared"] == package["license"], f"{package['name']} is not in the list")
+        check(f"{package['name']} {package['version']}\n" in licences, f"no licence of {package['name']}")
+
+
 def check_install(args, scratch):
     install(args.build, scratch)
     found = {str(path.relative_to(scratch)) for path in pathlib.Path(scratch).rglob("*")
@@ -179,7 +259,8 @@ def check_install(args, scratch):
 
 
 def main():
-    checks = {"unit": check_unit, "config": check_config, "mapped": check_mapped,
+    checks = {"unit": check_unit, "config": check_config, "version": check_version, "sbom": check_sbom,
+              "mapped": check_mapped,
               "install": check_install}
     parser = argparse.ArgumentParser()
     parser.add_argument("check", choices=checks)
