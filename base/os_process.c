@@ -202,6 +202,14 @@ void os_dumps_allow(bool allow)
     }
 }
 
+void os_host_name(char *name, size_t size)
+{
+    if (gethostname(name, size) != 0) {
+        name[0] = '\0';
+    }
+    name[size - 1] = '\0';
+}
+
 bool os_is_root(void)
 {
     return geteuid() == 0;

@@ -3,6 +3,7 @@
 #define BASE_OS_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Returns the bytes that the process uses now (its resident set); 0 when unknown. Any thread. */
@@ -27,6 +28,9 @@ unsigned os_processors(void);
  * user; while both are forbidden, a debugger needs root. A process that holds secrets forbids both
  * before it reads the first secret. */
 void os_dumps_allow(bool allow);
+
+/* Writes the name of this machine, "" when it is unknown or too long. Any thread. */
+void os_host_name(char *name, size_t size);
 
 /* True when the process runs as root. */
 bool os_is_root(void);

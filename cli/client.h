@@ -98,6 +98,7 @@ struct client {
     char session[CLIENT_SESSION_MAX];
     char password[SETTINGS_PASSWORD_MAX];
     bool has_password;
+    bool trusts_all;  /* https: the server's certificate is not checked. Send no secret then. */
     int interrupt_fd; /* When readable, it ends the request (CLIENT_INTERRUPTED); -1: none. */
     uint64_t note_ms; /* When to explain a delay (monotonic); 0: never. */
     bool noted;       /* The delay was explained. */

@@ -73,6 +73,7 @@ static void put_tls(const struct client *client, struct buf *out)
     const struct settings *settings = client->settings;
 
     if (url_is_secure(endpoints_url(&client->endpoints))) {
+        buf_append_str(out, client->trusts_all ? " -k" : "");
         put_file(out, "cacert", settings->ca);
         put_file(out, "cert", settings->cert);
         put_file(out, "key", settings->key);

@@ -101,6 +101,10 @@ void client_tls_prepare(const struct client *client, CURL *easy, const char *end
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 0L);
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_CERTINFO, 1L); /* To name the names of a wrong certificate. */
+    if (client->trusts_all) {
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
     if (settings->ca) {
         curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* Not the authorities of the machine. */

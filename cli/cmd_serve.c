@@ -222,8 +222,11 @@ static int serve(const struct config_sources *sources)
 static int run(int arg_count, char **args)
 {
     const char **keys = mem_zalloc((size_t)arg_count + 1, sizeof(*keys));
-    struct config_sources sources = {.env = (const char *const *)environ};
+    char host_name[CONFIG_HOST_MAX];
+    struct config_sources sources = {.env = (const char *const *)environ, .host_name = host_name};
     int code = CMD_USAGE;
+
+    os_host_name(host_name, sizeof host_name);
 
     if (!split_args(arg_count, args, &sources, keys)) {
         code = OUT_USAGE(&cmd_serve, "--config needs a file");

@@ -319,12 +319,13 @@ enum zab_fault zab_change(struct zab *zab, const struct zab_change *change, stru
 
 /* ---- Replicas that wait to be added. ---- */
 
-static uint32_t count_observers(const struct zab_config *config)
+/* The voters, with those that are to become voters. Each other member observes. */
+static uint32_t count_voters(const struct zab_config *config)
 {
     uint32_t count = 0;
 
     for_each_member (member, config) {
-        count += has_seat(member) ? 0 : 1;
+        count += has_seat(member) || member->joining ? 1 : 0;
     }
     return count;
 }
@@ -332,14 +333,17 @@ static uint32_t count_observers(const struct zab_config *config)
 /* Proposes to add a replica that waits, as its operator would with the same words. */
 static enum zab_fault add_waiting(struct zab *zab, const struct peer *peer)
 {
-    struct zab_change_item item = {
-        .what = ZAB_CHANGE_ADD, .id = peer->id, .texts = join_texts(&peer->word)};
+    uint32_t voters = count_voters(&zab->config.committed);
+    struct zab_change_item item = {.what = ZAB_CHANGE_ADD,
+                                   .id = peer->id,
+                                   .texts = join_texts(&peer->word),
+                                   .joining = voters < zab->join.max_voters};
     struct zab_change change = {
         .items = &item, .item_count = 1, .min_tolerance = ZAB_TOLERANCE_DEFAULT};
     struct zab_change_report report = {0};
     struct buf bytes;
 
-    if (count_observers(&zab->config.committed) >= zab->join.max_observers) {
+    if (!item.joining && zab->config.committed.count - voters >= zab->join.max_observers) {
         return ZAB_FAULT_MAX_OBSERVERS;
     }
     buf_init(&bytes, ENCODED_MAX);

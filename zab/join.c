@@ -122,6 +122,7 @@ void join_init(struct zab *zab, const struct zab_init *init)
     zab->join.bootstrap = init->bootstrap;
     zab->join.auto_join = init->auto_join;
     zab->join.max_observers = init->max_observers;
+    zab->join.max_voters = init->max_voters;
     zab->join.leader_ms = zab->now_ms;
     set_texts(&zab->join.own, &init->texts);
 }

@@ -131,6 +131,7 @@ struct joining {
     uint64_t alarm_ms; /* No further FOUNDER_ADDRESS alarm before this. */
     bool auto_join;
     uint32_t max_observers;
+    uint32_t max_voters;
     uint64_t add_ms; /* Leader: no further replica is added by itself before this. */
 };
 

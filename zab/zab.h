@@ -118,6 +118,9 @@ struct zab_init {
     struct zab_texts texts;
     bool auto_join; /* As leader, add replicas that send JOIN, as observers, one a second. */
     uint32_t max_observers; /* But not beyond this number of observers. */
+    /* Up to this number of voters, one that is added becomes a voter once it is in step; 0: none
+     * does. */
+    uint32_t max_voters;
     uint64_t rng_seed;
     uint64_t now_ms;
     struct zab_limits limits;

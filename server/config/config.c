@@ -153,6 +153,58 @@ static enum err set_number(struct config_loader *loader, const struct config_row
     return ERR_OK;
 }
 
+/* Takes the number at the end of the machine's name, as in the pods of a StatefulSet: zabra-0 is
+ * replica 1. There must be a '-' before the number: the names that a container gets when none is
+ * given end with digits by chance. */
+static enum err set_id_by_name(struct config_loader *loader, const struct config_row *row,
+                               uint32_t *to)
+{
+    const char *name = loader->host_name ? loader->host_name : "";
+    char label[CONFIG_HOST_MAX];
+    uint64_t ordinal = 0;
+
+    (void)snprintf(label, sizeof label, "%.*s", (int)min_size(strcspn(name, "."), sizeof label - 1),
+                   name);
+    const char *dash = strrchr(label, '-');
+    bool is_plain = dash && (dash[1] != '0' || dash[2] == '\0');
+
+    if (!is_plain || !config_parse_number(dash + 1, &ordinal)) {
+        return config_fail(
+            loader,
+            "%s: auto:hostname, but the name of this machine, \"%.64s\", does not "
+            "end with '-' and a number (%s); give the id as a number, or a name such "
+            "as zabra-0, which is replica 1",
+            row->key, label, loader->where);
+    }
+    if (ordinal >= row->max) {
+        return config_fail(loader,
+                           "%s: auto:hostname, and the name of this machine, \"%.64s\", ends with "
+                           "a number above %" PRIu64 " (%s); give the id as a number, or another "
+                           "name",
+                           row->key, label, row->max - 1, loader->where);
+    }
+    *to = (uint32_t)ordinal + 1;
+    return ERR_OK;
+}
+
+static enum err set_id(struct config_loader *loader, const struct config_row *row, uint32_t *to,
+                       const char *text)
+{
+    uint64_t number = 0;
+
+    if (strcmp(text, "auto:hostname") == 0) {
+        return set_id_by_name(loader, row, to);
+    }
+    if (!config_parse_number(text, &number) || number < row->min || number > row->max) {
+        return config_fail(loader,
+                           "%s: \"%.64s\" is not allowed (%s); give a number from %" PRIu64
+                           " to %" PRIu64 ", or auto:hostname",
+                           row->key, text, loader->where, row->min, row->max);
+    }
+    *to = (uint32_t)number;
+    return ERR_OK;
+}
+
 static enum err set_bool(struct config_loader *loader, const struct config_row *row, bool *to,
                          const char *text)
 {
@@ -215,6 +267,8 @@ enum err config_set_value(struct config_loader *loader, const struct config_row 
         return set_text(loader, row, to, text);
     case CONFIG_CHOICE:
         return set_choice(loader, row, to, text);
+    case CONFIG_ID:
+        return set_id(loader, row, to, text);
     case CONFIG_U16:
     case CONFIG_U32:
     case CONFIG_U64:

@@ -62,7 +62,8 @@ struct config_secrets {
 
 enum config_auto_join { /* In the order of the choices of autoJoin. */
     CONFIG_AUTO_JOIN_OFF,
-    CONFIG_AUTO_JOIN_OBSERVER /* A leader adds replicas that ask for it, as observers. */
+    CONFIG_AUTO_JOIN_OBSERVER, /* A leader adds replicas that ask for it, as observers. */
+    CONFIG_AUTO_JOIN_VOTER     /* And promotes them, up to `voters_max`. */
 };
 
 /* The ensemble, and how its replicas reach each other. */
@@ -80,6 +81,7 @@ struct config_peers {
     char zone[ZAB_ZONE_MAX + 1];     /* "": none. */
     uint32_t auto_join;              /* enum config_auto_join */
     uint32_t observers_max;
+    uint32_t voters_max;
     char listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
     char host[CONFIG_HOST_MAX];   /* Host of `listen`, else of server.N, else of `own`. */
     uint16_t port;                /* 0: a single replica that listens for no peers. */
@@ -134,6 +136,12 @@ struct config_tree {
     uint64_t window_bytes_max;
 };
 
+enum config_certificates { /* In the order of the choices of clientCertificates. */
+    CONFIG_CERTIFICATES_OFF,
+    CONFIG_CERTIFICATES_ASK,
+    CONFIG_CERTIFICATES_REQUIRED
+};
+
 enum config_client_tls { /* In the order of the choices of clientTls. */
     CONFIG_TLS_OFF,
     CONFIG_TLS_OPTIONAL, /* The client port takes plain connections and TLS. */
@@ -147,7 +155,7 @@ struct config_tls {
     char key_files[CONFIG_LIST_MAX];
     char ca_file[CONFIG_PATH_MAX];  /* "": none. */
     char crl_file[CONFIG_PATH_MAX]; /* "": none. */
-    uint32_t clients;               /* clientCertificates: 0 off, 1 ask, 2 required. */
+    uint32_t clients;               /* enum config_certificates */
     uint32_t identity; /* x509Identity: 0 subject, 1 san-dns, 2 san-uri, 3 san-email. */
     char super_x509[CONFIG_PATH_MAX]; /* Identity of the super user; "": none. */
     uint64_t hsts_ms;                 /* 0: the header is not sent. */
@@ -255,12 +263,26 @@ struct config_sources {
     const char *const *env;  /* NULL-terminated `NAME=value`, or NULL. */
     const char *const *args; /* `--key value` or `--key=value`. */
     uint32_t arg_count;
+    const char *host_name; /* The name of this machine, for id=auto:hostname; NULL: not known. */
 };
 
 /* Reads all sources, checks all values and reads the secret; writes nothing. On an error returns
  * ERR_CONFIG and fills `ret_report->error`. */
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report);
+
+/* Where a process of the same machine asks a replica for its health. */
+struct config_probe {
+    char host[CONFIG_HOST_MAX]; /* Numeric, without brackets. */
+    uint16_t port;
+    bool is_secure; /* The port speaks TLS only. */
+};
+
+/* Finds where the replica with these sources answers probes: at probeListen, else at the port for
+ * clients. Required keys may be missing, and no other file is read. On an error returns ERR_CONFIG,
+ * with one line in `error`. */
+enum err config_find_probe(const struct config_sources *sources, struct config_probe *ret_probe,
+                           char error[CONFIG_ERROR_MAX]);
 
 /* Reads the secrets of peerSecretFile again. On an error returns ERR_CONFIG, with one line in
  * `error`. Any thread. The caller wipes the secrets. */
@@ -288,6 +310,7 @@ enum config_type {
     CONFIG_U64,
     CONFIG_TEXT,
     CONFIG_CHOICE, /* Index into `choices`, as uint32_t. */
+    CONFIG_ID,     /* A number, or "auto:hostname", as uint32_t. */
 };
 
 /* One row of the table of keys (`server.N` is not in it). */

@@ -152,9 +152,8 @@ static enum err check_client_address(struct config_loader *loader)
                : check_reach(loader, "clientAddress", text, text);
 }
 
-/* Splits "127.0.0.1:9990" or "[::1]:9990". */
-static enum err split_address(struct config_loader *loader, const char *key, const char *text,
-                              char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port)
+enum err config_split_listen(struct config_loader *loader, const char *key, const char *text,
+                             char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port)
 {
     const char *colon = strrchr(text, ':');
     size_t len = colon ? (size_t)(colon - text) : 0;
@@ -186,8 +185,8 @@ static enum err check_probe_address(struct config_loader *loader)
         return ERR_OK;
     }
 
-    enum err err =
-        split_address(loader, "probeListen", text, clients->probe_address, &clients->probe_port);
+    enum err err = config_split_listen(loader, "probeListen", text, clients->probe_address,
+                                       &clients->probe_port);
 
     if (err == ERR_OK) {
         err = check_reach(loader, "probeListen", clients->probe_address, text);
@@ -210,7 +209,7 @@ static enum err check_peer_address(struct config_loader *loader)
     enum err err = ERR_OK;
 
     if (peers->listen[0] != '\0') {
-        err = split_address(loader, "peerListen", peers->listen, peers->host, &peers->port);
+        err = config_split_listen(loader, "peerListen", peers->listen, peers->host, &peers->port);
     }
     THEN(err, config_set_own(loader));
     if (err == ERR_OK && peers->listen[0] != '\0' &&

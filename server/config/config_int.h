@@ -23,6 +23,7 @@ struct config_loader {
     struct config_report *report;
     uint8_t set_by[CONFIG_ROWS_MAX]; /* enum config_source, per row. */
     enum config_source source;       /* The source being read. */
+    const char *host_name;           /* For id=auto:hostname; NULL: not known. */
     char where[CONFIG_WHERE_MAX];    /* For messages: "zabra.cfg line 3", "flag --id". */
 };
 
@@ -41,6 +42,14 @@ bool config_is_given(const struct config_loader *loader, const char *key);
 /* Parses `text` (a C string) into the row's field. */
 enum err config_set_value(struct config_loader *loader, const struct config_row *row,
                           const char *text);
+
+/* Reads the defaults and all sources into the loader's configuration; checks each value, but no
+ * rule across keys, and not that the required keys are there. */
+enum err config_take_sources(struct config_loader *loader, const struct config_sources *sources);
+
+/* Splits "127.0.0.1:9990" or "[::1]:9990", the value of `key`; the host is numeric. */
+enum err config_split_listen(struct config_loader *loader, const char *key, const char *text,
+                             char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port);
 
 /* Parses the value of `server.<suffix>`. */
 enum err config_set_server(struct config_loader *loader, const char *suffix, const char *text);

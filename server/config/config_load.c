@@ -355,24 +355,31 @@ static enum err check_required(struct config_loader *loader)
     return ERR_OK;
 }
 
+enum err config_take_sources(struct config_loader *loader, const struct config_sources *sources)
+{
+    loader->host_name = sources->host_name;
+    memset(loader->config, 0, sizeof(*loader->config));
+    memset(loader->report, 0, sizeof(*loader->report));
+    zab_limits_default(&loader->config->zab);
+    set_defaults(loader);
+
+    enum err err = sources->file ? load_file(loader, sources->file) : ERR_OK;
+
+    if (err == ERR_OK && sources->env) {
+        err = load_env(loader, sources->env);
+    }
+    if (err == ERR_OK) {
+        err = load_flags(loader, sources->args, sources->arg_count);
+    }
+    return err;
+}
+
 enum err config_load(const struct config_sources *sources, struct config *ret_config,
                      struct config_report *ret_report)
 {
     struct config_loader loader = {.config = ret_config, .report = ret_report};
+    enum err err = config_take_sources(&loader, sources);
 
-    memset(ret_config, 0, sizeof(*ret_config));
-    memset(ret_report, 0, sizeof(*ret_report));
-    zab_limits_default(&ret_config->zab);
-    set_defaults(&loader);
-
-    enum err err = sources->file ? load_file(&loader, sources->file) : ERR_OK;
-
-    if (err == ERR_OK && sources->env) {
-        err = load_env(&loader, sources->env);
-    }
-    if (err == ERR_OK) {
-        err = load_flags(&loader, sources->args, sources->arg_count);
-    }
     if (err == ERR_OK) {
         err = check_required(&loader);
     }

@@ -24,7 +24,7 @@
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const full_names[] = {"refuse", "drop", NULL};
 static const char *const tls_names[] = {"off", "accept", "dial", "required", NULL};
-static const char *const auto_join_names[] = {"off", "observer", NULL};
+static const char *const auto_join_names[] = {"off", "observer", "voter", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
 
 static const char *const client_tls_names[] = {"off", "optional", "required", NULL};
@@ -32,7 +32,10 @@ static const char *const certificate_names[] = {"off", "ask", "required", NULL};
 static const char *const identity_names[] = {"subject", "san-dns", "san-uri", "san-email", NULL};
 
 static const struct config_row rows[] = {
-    NUMBER("id", U32, id, NULL, 1, ZAB_ID_MAX, "number of this replica, unique in the ensemble"),
+    NUMBER(
+        "id", ID, id, NULL, 1, ZAB_ID_MAX,
+        "number of this replica, unique in the ensemble; auto:hostname: the number after the last "
+        "'-' in the name of the machine, plus 1"),
     TEXT("dataDir", storage.data_dir, NULL, 1,
          "directory of log and snapshots; created if missing"),
     TEXT("clientAddress", clients.client_address, "127.0.0.1", 1,
@@ -108,9 +111,12 @@ static const struct config_row rows[] = {
     TEXT("zone", peers.zone, "", 0,
          "where this replica runs, for example the name of a data centre; shown with the member"),
     CHOICE("autoJoin", peers.auto_join, "off", auto_join_names,
-           "observer: as leader, add replicas that wait to be added, as observers"),
+           "observer: as leader, add replicas that wait to be added, as observers; voter: and "
+           "promote them once they are in step"),
     LIMIT("maxObservers", U32, peers.observers_max, "16", 0, ZAB_MEMBERS_MAX,
           "observers beyond which autoJoin adds no replica"),
+    LIMIT("maxVoters", U32, peers.voters_max, "5", 1, ZAB_MEMBERS_MAX,
+          "voters beyond which autoJoin=voter adds observers"),
     TEXT("peerSecretFile", peers.secret_file, "", 0,
          "file with the secret that all replicas share, and in a second line another secret that "
          "is accepted as well"),
@@ -287,6 +293,7 @@ uint64_t config_number(const struct config *config, const struct config_row *row
         return *(const uint16_t *)from;
     case CONFIG_U32:
     case CONFIG_CHOICE:
+    case CONFIG_ID:
         return *(const uint32_t *)from;
     case CONFIG_U64:
         return *(const uint64_t *)from;

@@ -186,8 +186,10 @@ static void fill_seeds(struct server *server)
     init->seed_count = config->peers.server_count;
     init->bootstrap = config->peers.bootstrap;
     init->texts = own_texts(config);
-    init->auto_join = config->peers.auto_join == CONFIG_AUTO_JOIN_OBSERVER;
+    init->auto_join = config->peers.auto_join != CONFIG_AUTO_JOIN_OFF;
     init->max_observers = config->peers.observers_max;
+    init->max_voters =
+        config->peers.auto_join == CONFIG_AUTO_JOIN_VOTER ? config->peers.voters_max : 0;
 }
 
 static void fill_options(struct server *server)

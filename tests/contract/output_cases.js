@@ -462,6 +462,20 @@ const about = {
     'no permission': ALL_SEE,
     'no ensemble': [['z doctor', { code: 1, value: true }]],
   },
+  probe: {
+    success: [
+      'z probe ready --endpoints ${ZABRA_ENDPOINTS%%,*}',
+      'z probe live --endpoints ${ZABRA_ENDPOINTS%%,*}',
+    ],
+    'not found': 'there is nothing to find',
+    conflict: READS,
+    'no permission': ALL_SEE,
+    'no ensemble': [
+      ['z probe ready --endpoints 127.0.0.1:1', { code: 1, said: 'NoEnsemble' }],
+      ['ZABRA_CLIENT_PORT=1 z probe live', { code: 1, said: 'NoEnsemble' }],
+      ['z probe live --config $D/nope', { code: 1, said: 'Usage' }],
+    ],
+  },
   bench: {
     success: [
       'z bench mix -c 2 -t 50ms --znodes 2',

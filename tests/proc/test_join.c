@@ -287,6 +287,25 @@ TEST(a_leader_may_add_observers_by_itself, open_plain, close_all)
     wait_member(LAST);
 }
 
+/* Up to maxVoters, it promotes them as well; each further one observes. */
+TEST(a_leader_may_add_voters_by_itself, open_plain, close_all)
+{
+    char address[64];
+
+    found("autoJoin=voter\nmaxVoters=4\nmaxObservers=1\n");
+    first_address("127.0.0.1", address);
+    configure_joiner(JOINER, address, "");
+    ensemble_start(&ensemble, JOINER);
+    wait_member(JOINER);
+    configure_joiner(LAST, address, "");
+    ensemble_start(&ensemble, LAST);
+    wait_member(LAST);
+    ENSEMBLE_WAIT(&ensemble, shell("zabra members -o json >$D/members; "
+                                   "grep -Eq '\"id\":4,[^}]*\"role\":\"voter\"' $D/members") == 0);
+    assert_int_equal(shell("grep -Eq '\"id\":5,[^}]*\"role\":\"observer\"' $D/members"), 0);
+    assert_int_equal(shell("! grep -Eq '\"id\":5,[^}]*\"joining\":true' $D/members"), 0);
+}
+
 static void expect_why(const char *join, const char *more, const char *why)
 {
     configure_joiner(JOINER, join, more);

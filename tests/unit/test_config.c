@@ -135,6 +135,91 @@ TEST(probes_may_have_a_port_of_their_own, make_dir, remove_dir)
                      ERR_OK);
 }
 
+static enum err load_named(const char *text, const char *host_name)
+{
+    struct config_sources sources = {.file = write_file(path, text, 0600), .host_name = host_name};
+
+    return config_load(&sources, &config, &report);
+}
+
+TEST(the_name_of_the_machine_may_give_the_id, make_dir, remove_dir)
+{
+    static const struct {
+        const char *name;
+        uint32_t id; /* 0: refused. */
+        const char *why;
+    } names[] = {
+        {"zabra-0", 1, ""},
+        {"zabra-2.zabra-peers.default.svc.cluster.local", 3, ""},
+        {"a-1-b-10", 11, ""},
+        {"zabra-65534", 65535, ""},
+        {"zabra-65535", 0, "\"zabra-65535\", ends with a number above 65534"},
+        {"zabra-18446744073709551616", 0, "does not end with '-' and a number"},
+        {"zabra", 0, "\"zabra\", does not end with '-' and a number"},
+        {"zabra-", 0, "does not end with '-' and a number"},
+        {"zabra-00", 0, "does not end with '-' and a number"},
+        {"zabra-1a", 0, "does not end with '-' and a number"},
+        {"3f2a9c0d5b78", 0, "does not end with '-' and a number"},
+        {"zabra.rack-1", 0, "\"zabra\", does not end with '-' and a number"},
+        {NULL, 0, "\"\", does not end with '-' and a number"},
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        enum err err = load_named("id=auto:hostname\ndataDir=/d\n", names[i].name);
+
+        assert_int_equal(err, names[i].id ? ERR_OK : ERR_CONFIG);
+        if (names[i].id) {
+            assert_int_equal(config.id, names[i].id);
+        } else if (!strstr(report.error, names[i].why) || !strstr(report.error, "line 1")) {
+            fail_msg("\"%s\" does not say \"%s\"", report.error, names[i].why);
+        }
+    }
+    assert_int_equal(load_named("id=7\ndataDir=/d\n", "zabra-0"), ERR_OK);
+    assert_int_equal(config.id, 7);
+    assert_refused("id=auto\ndataDir=/d\n", "\"auto\" is not allowed", "or auto:hostname");
+}
+
+static void expect_probe(const char *text, const char *host, uint16_t port, bool is_secure)
+{
+    struct config_sources sources = {.file = write_file(path, text, 0600)};
+    struct config_probe probe;
+    char error[CONFIG_ERROR_MAX];
+
+    assert_int_equal(config_find_probe(&sources, &probe, error), ERR_OK);
+    assert_string_equal(probe.host, host);
+    assert_int_equal(probe.port, port);
+    assert_int_equal(probe.is_secure, is_secure);
+}
+
+static void expect_no_probe(const char *text, const char *why)
+{
+    struct config_sources sources = {.file = write_file(path, text, 0600)};
+    struct config_probe probe;
+    char error[CONFIG_ERROR_MAX];
+
+    assert_int_equal(config_find_probe(&sources, &probe, error), ERR_CONFIG);
+    assert_non_null(strstr(error, why));
+}
+
+/* What a supervisor asks follows from the configuration, also without its required keys, and
+ * without the secrets that it names. */
+TEST(a_probe_finds_the_replica_of_this_machine, make_dir, remove_dir)
+{
+    expect_probe("", "127.0.0.1", 9998, false);
+    expect_probe("clientAddress=0.0.0.0\nclientPort=8000\n", "127.0.0.1", 8000, false);
+    expect_probe("clientAddress=::\n", "::1", 9998, false);
+    expect_probe("clientAddress=10.1.2.3\npeerSecretFile=/nope\n", "10.1.2.3", 9998, false);
+    expect_probe("clientTls=optional\n", "127.0.0.1", 9998, false);
+    expect_probe("clientTls=required\nclientCertificates=ask\n", "127.0.0.1", 9998, true);
+    expect_probe("clientTls=optional\nclientCertificates=required\n", "127.0.0.1", 9998, false);
+    expect_probe("clientTls=required\nclientCertificates=required\nprobeListen=0.0.0.0:7000\n",
+                 "127.0.0.1", 7000, false);
+    expect_probe("probeListen=[::]:7000\n", "::1", 7000, false);
+    expect_no_probe("clientTls=required\nclientCertificates=required\n", "give probeListen");
+    expect_no_probe("probeListen=localhost:7000\n", "probeListen");
+    expect_no_probe("nonsense=1\n", "unknown key");
+}
+
 /* The rules for addresses apply to the listening address, not to the addresses in the list. */
 TEST(peers_may_be_listened_for_elsewhere, make_dir, remove_dir)
 {

@@ -174,6 +174,10 @@ TEST(auto_join_is_off_unless_asked_for, make_dir, remove_dir)
     assert_int_equal(config.peers.observers_max, 16);
     load(HEAD "autoJoin=observer\nmaxObservers=2\n");
     assert_int_equal(config.peers.auto_join, CONFIG_AUTO_JOIN_OBSERVER);
+    assert_int_equal(config.peers.voters_max, 5);
     assert_int_equal(config.peers.observers_max, 2);
-    refused(HEAD "autoJoin=voter\n", "autoJoin", "off, observer");
+    load(HEAD "autoJoin=voter\nmaxVoters=7\n");
+    assert_int_equal(config.peers.auto_join, CONFIG_AUTO_JOIN_VOTER);
+    assert_int_equal(config.peers.voters_max, 7);
+    refused(HEAD "autoJoin=leader\n", "autoJoin", "off, observer, voter");
 }

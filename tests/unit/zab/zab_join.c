@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 
-/* "joins zk4:10998 zone=b bootstrap=3 observers=2": it has no server list, says this of itself, and
- * shows when it searches. With "observers" it adds others as leader, and has its list. */
+/* "joins zk4:10998 zone=b bootstrap=3 observers=2 voters=5": it has no server list, says this of
+ * itself, and shows when it searches. With "observers" it adds others as leader, and has its list;
+ * with "voters" it promotes them, too. */
 static void do_joins(struct play *play, const struct words *words)
 {
     struct zab_init *init = &play->drive.init;
@@ -24,6 +25,7 @@ static void do_joins(struct play *play, const struct words *words)
     init->bootstrap = (uint32_t)value_or(play, words, "bootstrap", 0);
     init->auto_join = line_value(words, "observers") != NULL;
     init->max_observers = (uint32_t)value_or(play, words, "observers", 0);
+    init->max_voters = (uint32_t)value_or(play, words, "voters", 0);
     init->seed_count = init->auto_join ? init->seed_count : 0;
     play->shows_search = true;
 }
