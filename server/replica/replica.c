@@ -212,10 +212,13 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     case ZAB_FX_FETCH:
     case ZAB_FX_SNAP_FETCH:
     case ZAB_FX_MEMBERS:
-    case ZAB_FX_REMOVED:
     case ZAB_FX_SEARCH:
     case ZAB_FX_HALT:
     case ZAB_FX_ALARM:
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_REMOVED:
+        replica->is_removed = true;
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_RESTORE:
@@ -246,6 +249,9 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
             requests_run_queue(replica);
             lead_run_forwards(replica);
         }
+    }
+    if (replica->is_removed && !replica->status.serving) {
+        requests_removed(replica);
     }
     requests_unblocked(replica);
     zab_effects_clear(&replica->inner);

@@ -191,6 +191,7 @@ struct replica {
 
     struct replica_aside aside;
     uint64_t log_waits_ms; /* The log waits since this time. */
+    bool is_removed;       /* A change of the members has removed this disk, for good. */
 
     struct {
         bool on;
@@ -247,6 +248,7 @@ void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
 void requests_give_up(struct replica *replica);     /* Gives up requests that wait for a leader. */
 void requests_stand_aside(struct replica *replica); /* Refuses what must not wait. */
+void requests_removed(struct replica *replica);     /* Answers what waits for a leader. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);

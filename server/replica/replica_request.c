@@ -487,8 +487,7 @@ void requests_answer_ready(struct replica *replica)
 
 /* ---- Ends of roles. ---- */
 
-/* True when the request was proposed, or sent to the leader: it may be committed, although this
- * replica does not know that yet. */
+/* Proposed, or sent to the leader: it may be committed, although this replica does not know. */
 static bool may_be_committed(const struct op_request *request)
 {
     return request->stage == REQUEST_FORWARDED || request->stage == REQUEST_PROPOSED;
@@ -572,14 +571,30 @@ void requests_check_deadlines(struct replica *replica)
     }
 }
 
+/* Answers a request for which this replica can do nothing more. */
+static void abandon(struct replica *replica, struct op_request *request, const char *why)
+{
+    bool sent = may_be_committed(request) || request->result.replayed;
+
+    op_result_release(&request->result);
+    request_reply(replica, request, sent ? ERR_OUTCOME_UNKNOWN : ERR_NOT_READY, why);
+}
+
+/* No leader takes this replica any more, so it never learns what has become of its requests. */
+void requests_removed(struct replica *replica)
+{
+    list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
+        if (request->stage != REQUEST_BLOCKED) { /* The answer to the write before it frees it. */
+            PROBE("replica.removed");
+            abandon(replica, request, "a change of the members has removed this replica");
+        }
+    }
+}
+
 void requests_close(struct replica *replica)
 {
     list_for_each_entry_safe (struct op_request, request, tmp, node, &replica->requests.all) {
-        bool sent = may_be_committed(request) || request->result.replayed;
-
-        op_result_release(&request->result);
-        request_reply(replica, request, sent ? ERR_OUTCOME_UNKNOWN : ERR_NOT_READY,
-                      "this replica is shutting down");
+        abandon(replica, request, "this replica is shutting down");
     }
     ASSERT(replica->requests.count == 0);
 }

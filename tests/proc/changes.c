@@ -1,8 +1,9 @@
 /*
  * Changes of the members, in each of which a replica is killed with SIGKILL: the leader, the member
- * that the change is about, or any other, at a random moment before, during or after the change.
- * Within seconds all members have the same version of the configuration, the removed replica has
- * ended by itself, and the history that clients have recorded meanwhile is possible.
+ * that the change is about (one that joins, one that is removed), or any other, before the change
+ * is answered or soon afterwards. It starts again. Within seconds all members have the same version
+ * of the configuration, the removed replica has ended by itself, and the history that clients have
+ * recorded meanwhile is possible.
  *
  *     changes [--count N] [--seed N] [--print FILE]
  */
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum {
     COUNT = 200,
@@ -22,7 +24,9 @@ enum {
     FOUNDERS = 3,
     REST_MS = 10,
     AGREE_MS = 5000,
-    KILL_MS_MAX = 30, /* A change takes a few ms. */
+    SOON_US = 4000,    /* A change takes some ms; */
+    LATER_US = 100000, /* then the removed replica learns it and ends, */
+    JOIN_US = 300000,  /* and the new one starts, is refilled and is in step. */
     VERSION_MAX = 32
 };
 
@@ -50,13 +54,30 @@ static struct ensemble ensemble;
 static struct history_run run;
 static uint32_t change_count = COUNT;
 static const char *print_path;
-static enum role roles[REPLICAS]; /* As the replicas have agreed. */
+static enum role roles[REPLICAS];  /* As the replicas have agreed. */
+static uint32_t leaver = REPLICAS; /* Index of the replica that the change removes, if any. */
+
+/* What a replica that is killed is to the change. */
+enum victim {
+    LEADER,
+    JOINING,  /* It was just added. */
+    PROMOTED, /* Also in place of another one. */
+    DEMOTED,
+    REMOVED,
+    BYSTANDER,
+    VICTIMS
+};
+
+static const char *const victims[VICTIMS] = {"the leader",  "the joining", "the promoted",
+                                             "the demoted", "the removed", "another one"};
 
 static struct {
     uint32_t made[WHATS];
     uint32_t refused[WHATS];
-    uint32_t open[WHATS]; /* Of unknown outcome. */
-    uint64_t worst_ms;    /* From the restart until all had one version. */
+    uint32_t open[WHATS];        /* Of unknown outcome. */
+    uint32_t killed[VICTIMS][2]; /* Before the answer to the change, and after it. */
+    uint32_t ended;              /* Removed replicas that ended by themselves. */
+    uint64_t worst_ms;           /* From the restart until all had one version. */
 } counts;
 
 static void open_three(void)
@@ -79,9 +100,38 @@ static void close_all(void)
 
 /* ---- What the replicas say ---- */
 
+/* Only the replica that this change removes ends by itself. Its disk never comes back: a later one
+ * with this id begins with an empty directory. */
+static void take_end(uint32_t index)
+{
+    ENSEMBLE_CHECK(&ensemble, index == leaver);
+    membership_wait_removed(&ensemble, index);
+    roles[index] = OUTSIDE;
+    counts.ended++;
+}
+
+/* Whether the replica runs. The end of its process may be seen here first, so each caller leaves
+ * the directory empty. */
 static bool runs(uint32_t index)
 {
-    return ensemble.replicas[index].pid != 0 && !ensemble_has_ended(&ensemble, index);
+    if (ensemble.replicas[index].pid != 0 && ensemble_has_ended(&ensemble, index)) {
+        take_end(index);
+    }
+    return ensemble.replicas[index].pid != 0;
+}
+
+/* Returns whether it was killed: it may have ended by itself first. */
+static bool kill_one(uint32_t index)
+{
+    if (!runs(index)) {
+        return false;
+    }
+    ensemble_kill(&ensemble, index);
+    if (WIFEXITED(ensemble.replicas[index].status)) {
+        take_end(index);
+        return false;
+    }
+    return true;
 }
 
 static enum role role_in(const json_t *members, uint32_t index)
@@ -119,7 +169,7 @@ static bool config_of(uint32_t index, char version[VERSION_MAX], enum role ret_r
     return known && ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 200;
 }
 
-/* All members run, serve and have one version; all others have ended. */
+/* All members run, serve and have one version with the same members; all others have ended. */
 static bool all_agree(void)
 {
     char first[VERSION_MAX] = "";
@@ -135,6 +185,7 @@ static bool all_agree(void)
         if (!config_of(i, version, got) || (first[0] && strcmp(first, version) != 0)) {
             return false;
         }
+        ENSEMBLE_CHECK(&ensemble, !first[0] || memcmp(agreed, got, sizeof(agreed)) == 0);
         memcpy(first, version, sizeof(first));
         memcpy(agreed, got, sizeof(agreed));
     }
@@ -145,17 +196,6 @@ static bool all_agree(void)
     }
     memcpy(roles, agreed, sizeof(roles));
     return true;
-}
-
-/* A replica that was removed ends by itself, and its disk never comes back: a later one is empty.
- */
-static void take_ends(void)
-{
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        if (ensemble.replicas[i].pid != 0 && ensemble_has_ended(&ensemble, i)) {
-            membership_wait_removed(&ensemble, i);
-        }
-    }
 }
 
 /* ---- One change ---- */
@@ -210,6 +250,15 @@ static bool is_possible(enum what what)
     return false;
 }
 
+/* The role of one that is removed. */
+static enum role pick_role(struct rng *rng)
+{
+    if (count_role(VOTER) <= FOUNDERS) {
+        return OBSERVER;
+    }
+    return count_role(OBSERVER) > 0 && rng_below(rng, 2) == 0 ? OBSERVER : VOTER;
+}
+
 static void draw(struct rng *rng, struct step *step)
 {
     do {
@@ -229,7 +278,7 @@ static void draw(struct rng *rng, struct step *step)
         membership_role(step->subject, "observer", &step->call);
         break;
     case REMOVE:
-        step->subject = pick(rng, count_role(VOTER) > FOUNDERS ? VOTER : OBSERVER);
+        step->subject = pick(rng, pick_role(rng));
         membership_remove(step->subject, &step->call);
         break;
     case REPLACE:
@@ -246,6 +295,7 @@ struct sender {
     const struct membership_call *call;
     uint16_t port;
     long status;
+    uint64_t answered_us;
 };
 
 static void send_it(void *arg)
@@ -256,6 +306,7 @@ static void send_it(void *arg)
 
     web_reply_init(&reply);
     sender->status = membership_send(web, &reply, sender->port, sender->call);
+    sender->answered_us = os_now_us();
     web_reply_release(&reply);
     web_close(web);
 }
@@ -277,15 +328,58 @@ static void wait_in_step(struct rng *rng, const struct step *step)
     membership_change(&ensemble, ensemble_wait_leader(&ensemble), &trial);
 }
 
-static uint32_t pick_victim(struct rng *rng, const struct step *step)
+/* Which replica is to be killed, and how long after the request. */
+struct fault {
+    enum victim victim;
+    uint32_t index;
+    uint64_t after_us;
+    uint64_t at_us; /* When it was killed; 0: it was not. */
+};
+
+/* The member that the change is about; of a replacement one of the two. */
+static void aim_at_subject(struct rng *rng, const struct step *step, struct fault *fault)
 {
-    uint64_t dice = rng_below(rng, 4);
+    static const enum victim subjects[WHATS] = {[ADD] = JOINING,
+                                                [PROMOTE] = PROMOTED,
+                                                [DEMOTE] = DEMOTED,
+                                                [REMOVE] = REMOVED,
+                                                [REPLACE] = REMOVED};
+
+    bool is_other = step->what == REPLACE && rng_below(rng, 2) == 0;
+
+    fault->victim = is_other ? PROMOTED : subjects[step->what];
+    fault->index = is_other ? step->other : step->subject;
+}
+
+/* Half of the kills hit the change itself, the others what follows from it. */
+static void draw_fault(struct rng *rng, const struct step *step, struct fault *fault)
+{
+    uint64_t dice = rng_below(rng, 8);
     uint32_t leader = ensemble_wait_leader(&ensemble);
 
-    return dice < 2 ? leader
-           : dice == 2 && runs(step->subject)
-               ? step->subject
-               : (leader + 1 + (uint32_t)rng_below(rng, REPLICAS - 1)) % REPLICAS;
+    *fault = (struct fault){.victim = LEADER, .index = leader};
+    if (dice >= 3 && dice < 7) {
+        aim_at_subject(rng, step, fault);
+    } else if (dice == 7) {
+        fault->victim = BYSTANDER;
+        fault->index = pick(rng, VOTER);
+    }
+    if (fault->index == leader && fault->victim != REMOVED && fault->victim != DEMOTED) {
+        fault->victim = LEADER;
+    }
+    fault->after_us = rng_below(rng, fault->victim == JOINING ? JOIN_US
+                                     : rng_below(rng, 2) == 0 ? SOON_US
+                                                              : LATER_US);
+}
+
+static void play_fault(struct fault *fault)
+{
+    const struct timespec pause = {.tv_nsec = (long)fault->after_us * 1000};
+
+    (void)ppoll(NULL, 0, &pause, NULL);
+    uint64_t now_us = os_now_us();
+
+    fault->at_us = kill_one(fault->index) ? now_us : 0;
 }
 
 static void note_outcome(const struct step *step, long status)
@@ -312,12 +406,11 @@ static void start_again(const struct step *step)
     }
 }
 
-static void wait_agreed(const struct step *step)
+static void wait_agreed(const struct step *step, uint64_t start_ms)
 {
-    uint64_t start_ms = os_now_ms();
     uint64_t took_ms = 0;
 
-    ENSEMBLE_WAIT(&ensemble, (take_ends(), all_agree()));
+    ENSEMBLE_WAIT(&ensemble, all_agree());
     took_ms = os_now_ms() - start_ms;
     counts.worst_ms = took_ms > counts.worst_ms ? took_ms : counts.worst_ms;
     if (took_ms > AGREE_MS) {
@@ -349,22 +442,28 @@ static void play_one(struct rng *rng)
 {
     struct step step = {.what = ADD};
     struct sender sender = {.call = &step.call};
-    uint32_t victim = 0;
+    struct fault fault;
+    uint64_t start_ms = 0;
 
     draw(rng, &step);
     wait_in_step(rng, &step);
-    victim = pick_victim(rng, &step);
+    draw_fault(rng, &step, &fault);
+    leaver = step.what == REMOVE || step.what == REPLACE ? step.subject : (uint32_t)REPLICAS;
     sender.port = ensemble.replicas[ensemble_wait_leader(&ensemble)].client_port;
-    thread_start(&sender.thread, "sender", send_it, &sender);
-    (void)poll(NULL, 0, (int)rng_below(rng, KILL_MS_MAX));
-    if (runs(victim)) {
-        ensemble_kill(&ensemble, victim);
+    if (step.what == ADD && (fault.victim == JOINING || rng_below(rng, 2) == 0)) {
+        ensemble_start(&ensemble, step.subject); /* It waits until it is added. */
     }
+    thread_start(&sender.thread, "sender", send_it, &sender);
+    play_fault(&fault);
     thread_join(&sender.thread);
     note_outcome(&step, sender.status);
+    if (fault.at_us != 0) {
+        counts.killed[fault.victim][fault.at_us > sender.answered_us]++;
+    }
+    start_ms = os_now_ms();
     start_again(&step);
     stop_strangers(&step);
-    wait_agreed(&step);
+    wait_agreed(&step, start_ms);
 }
 
 /* ---- The run ---- */
@@ -407,6 +506,35 @@ static void add_all(void)
     ENSEMBLE_WAIT(&ensemble, all_agree());
 }
 
+static void print_counts(void)
+{
+    for (uint32_t i = 0; i < WHATS; i++) {
+        print_message("%-8s %3u made, %3u refused, %3u of unknown outcome\n", words[i],
+                      counts.made[i], counts.refused[i], counts.open[i]);
+    }
+    for (uint32_t i = 0; i < VICTIMS; i++) {
+        print_message("killed %-12s %3u times before the answer, %3u after it\n", victims[i],
+                      counts.killed[i][0], counts.killed[i][1]);
+    }
+    print_message("%u removed replicas ended by themselves; all agreed %" PRIu64
+                  " ms after the restart at the latest\n",
+                  counts.ended, counts.worst_ms);
+}
+
+/* A run proves something only if it has done all of this. */
+static void check_counts(void)
+{
+    static const enum victim needed[] = {LEADER, JOINING, REMOVED};
+
+    for (uint32_t i = 0; i < WHATS; i++) {
+        assert_true(counts.made[i] > 0);
+    }
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        assert_true(counts.killed[needed[i]][0] > 0 && counts.killed[needed[i]][1] > 0);
+    }
+    assert_true(counts.ended > 0);
+}
+
 TEST(the_members_agree_after_each_kill, open_three, close_all)
 {
     struct history_report report;
@@ -419,11 +547,10 @@ TEST(the_members_agree_after_each_kill, open_three, close_all)
         play_one(&rng);
     }
     add_all();
-    for (uint32_t i = 0; i < WHATS; i++) {
-        print_message("%-8s %3u made, %3u refused, %3u of unknown outcome\n", words[i],
-                      counts.made[i], counts.refused[i], counts.open[i]);
+    print_counts();
+    if (change_count >= COUNT) {
+        check_counts();
     }
-    print_message("all agreed %" PRIu64 " ms after the restart at the latest\n", counts.worst_ms);
     history_finish(&run, &ensemble);
     history_judge(&run, &ensemble, print_path, &report);
     history_run_release(&run);

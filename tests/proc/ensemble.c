@@ -65,16 +65,21 @@ static void build_config(const struct ensemble *ensemble, const struct replica *
     buf_append_str(out, ensemble->keys ? ensemble->keys : "");
 }
 
+/* A replica that starts meanwhile reads the old file or the new one. */
 static void write_config(const struct ensemble *ensemble, const struct replica *replica)
 {
+    char path[ENSEMBLE_PATH_MAX + 8];
     struct buf text;
-    int fd = open(replica->config, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    (void)snprintf(path, sizeof(path), "%s.new", replica->config);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
     assert_true(fd >= 0);
     buf_init(&text, CONFIG_MAX);
     build_config(ensemble, replica, &text);
     assert_int_equal(write(fd, text.data, text.len), (ssize_t)text.len);
     close(fd);
+    assert_int_equal(rename(path, replica->config), 0);
     buf_release(&text);
 }
 

@@ -230,6 +230,7 @@ struct sim_node {
     uint64_t asleep_us;        /* Pauses before it has read its clock. */
     uint64_t steady_us;        /* Time of the last change of role, leader or epoch. */
     uint64_t awake_us;         /* Time of the last wake-up from a pause. */
+    uint64_t snap_bytes;       /* Largest end of a piece of a snapshot that was sent to it. */
     uint64_t awake_seq;        /* Older events of that instant wait behind those of the pause. */
     uint32_t served_epoch;     /* Last epoch in which the replica has served, ... */
     uint32_t stints;           /* ... and how often it has started to serve. */

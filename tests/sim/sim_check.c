@@ -194,6 +194,14 @@ static void check_commit(struct sim *sim, struct sim_node *node, const struct za
     }
 }
 
+/* sim_refill judges how long a transfer of that size may take. */
+static void note_chunk(struct sim *sim, uint32_t to, const struct zab_msg_snap_chunk *chunk)
+{
+    struct sim_node *learner = &sim->nodes[to];
+
+    learner->snap_bytes = max_u64(learner->snap_bytes, chunk->offset + chunk->bytes.len);
+}
+
 static void check_newleader(struct sim *sim, struct sim_node *node, const struct zab_msg *msg)
 {
     const struct sim_est *est = map_get_u64(&sim->ests, msg->epoch);
@@ -241,6 +249,9 @@ void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const s
         break;
     case ZAB_NEWLEADER:
         check_newleader(sim, node, msg);
+        break;
+    case ZAB_SNAP_CHUNK:
+        note_chunk(sim, to, &msg->snap_chunk);
         break;
     case ZAB_UPTODATE:
     case ZAB_COMMIT:

@@ -76,8 +76,8 @@ bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
     if (!sim_member_may_lose(sim, node)) {
         return false;
     }
-    if (!sim_seat_of(sim, node)) { /* Its seat may have gone just now: see sim_seat_is_settled. */
-        return sim_seat_is_settled(sim, NULL);
+    if (!sim_seat_of(sim, node)) {
+        return true;
     }
     for_each_member (member, &sim->config) {
         const struct sim_node *other = &sim->nodes[member->id];
@@ -85,7 +85,7 @@ bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
         harmed += member->voter &&
                   (!sim_disk_counts(other) || (other != node && may_be_named(sim, other)));
     }
-    return sim_disk_counts(node) && harmed <= tolerated(sim) && sim_seat_is_settled(sim, node);
+    return sim_disk_counts(node) && harmed <= tolerated(sim);
 }
 
 /* ---- Processes. ---- */

@@ -240,7 +240,7 @@ static void join(struct sim *sim, struct sim_event *event)
     }
     sim_after(sim, rng_range(rng, 1, (uint64_t)sim->knobs.join_ms * 2) * SIM_MS, join, "join",
               NULL);
-    if (!is_free || !sim_seat_is_settled(sim, NULL) || !sim_member_may_lose(sim, node)) {
+    if (!is_free || !sim_member_may_lose(sim, node)) {
         return;
     }
     if (node->identity.incarnation != 0 && rng_chance(rng, 900000)) {

@@ -19,9 +19,12 @@ enum {
     WRITE_US = 80 * SIM_MS, /* Interval of the writes in addition to the clients'. */
     BREAK_MIN_MS = 1000,    /* Between two resets of its connection, in half of the seeds. */
     BREAK_MAX_MS = 2000,
-    BREAKS_IN_STEP_US = 150 * SIM_SECOND, /* Each reset costs the transfer up to a second. */
-    BREAKS_WRITE_US = 200 * SIM_MS,       /* A list of all children has at most 1,000 names. */
-    RATE = 20 /* Bytes per ms to and from the learner: the snapshot takes seconds. */
+    BREAKS_IN_STEP_US = 100 * SIM_SECOND, /* Each reset costs the transfer up to a second. */
+    BREAKS_CHUNK_US = 150 * SIM_MS, /* For each piece of the snapshot, with its share of resets. */
+    BREAKS_COUNTER_MIN = 1 << 20,   /* A later leader may lack the log and begin again. */
+    BREAKS_WRITE_US = 200 * SIM_MS,
+    CREATES_MAX = 500, /* A list of all children has at most 1,000 names. */
+    RATE = 20          /* Bytes per ms to and from the learner: the snapshot takes seconds. */
 };
 
 static bool serves(const struct sim_node *node)
@@ -51,13 +54,16 @@ static void pass(struct sim *sim, uint64_t us)
     (void)sim_run(sim, sim->now_us + us, NULL);
 }
 
-/* Creates a znode that clients may delete, and one below it. */
-static void write_some(struct sim *sim, uint64_t pause_us)
+/* Creates a znode that clients may delete, and one below it; or changes it, after many of them. */
+static void write_some(struct sim *sim, uint64_t pause_us, uint32_t count)
 {
     const struct sim_node *leader = sim_leader(sim);
     struct sim_sub parent = {.id = OP_CREATE, .path = "/k0", .data = "refill"};
     struct sim_sub child = {.id = OP_CREATE, .sequence = true, .path = "/k0/s-", .data = "refill"};
 
+    if (count > CREATES_MAX) {
+        child = (struct sim_sub){.id = OP_SET, .path = "/k0", .data = "refill"};
+    }
     if (leader) {
         (void)sim_client_send(sim, leader->id, &parent, false);
         (void)sim_client_send(sim, leader->id, &child, false);
@@ -85,21 +91,30 @@ static struct sim_node *learner_of(struct sim *sim)
     return NULL;
 }
 
-static void refill(struct sim *sim, const struct sim_node *learner, bool breaks)
+/* Virtual time within which the learner must be in step. With resets it follows the size of the
+ * snapshot, as far as the transfer has shown it: sent again from its beginning it gets no more. */
+static uint64_t in_step_us(const struct sim *sim, const struct sim_node *learner, bool breaks)
 {
-    uint64_t in_step_us = breaks ? BREAKS_IN_STEP_US : IN_STEP_US;
-    uint64_t end_us = sim->now_us + in_step_us;
+    uint64_t chunks = learner->snap_bytes / sim->knobs.limits.chunk_bytes;
+
+    return breaks ? BREAKS_IN_STEP_US + chunks * BREAKS_CHUNK_US : IN_STEP_US;
+}
+
+static void refill(struct sim *sim, struct sim_node *learner, bool breaks)
+{
+    uint64_t begun_us = sim->now_us;
     uint64_t break_us = sim->now_us;
 
-    while (!serves(learner)) {
-        write_some(sim, breaks ? BREAKS_WRITE_US : WRITE_US);
+    learner->snap_bytes = 0;
+    for (uint32_t writes = 0; !serves(learner); writes++) {
+        write_some(sim, breaks ? BREAKS_WRITE_US : WRITE_US, writes);
         if (breaks && sim->now_us >= break_us && sim_leader(sim)) {
             sim_net_reset(sim, sim_leader(sim)->id, learner->id);
             break_us = sim->now_us + rng_range(&sim->rng, BREAK_MIN_MS, BREAK_MAX_MS) * SIM_MS;
         }
-        if (sim->now_us > end_us) {
+        if (sim->now_us > begun_us + in_step_us(sim, learner, breaks)) {
             sim_fail(sim, "A24", "node %u is not in step after %" PRIu64 " s while clients write",
-                     learner->id, in_step_us / SIM_SECOND);
+                     learner->id, in_step_us(sim, learner, breaks) / SIM_SECOND);
         }
     }
 }
@@ -124,12 +139,13 @@ void sim_refill_check(struct sim *sim)
     sim_node_crash(sim, learner, SIM_KILL);
     end_us = sim->now_us + AWAY_US;
     while (sim->now_us < end_us) {
-        write_some(sim, WRITE_US);
+        write_some(sim, WRITE_US, 0);
     }
     set_rate(sim, learner->id, RATE);
     if (!learner->up) { /* An event of an earlier fault may have started it. */
         sim_node_start(sim, learner);
     }
-    refill(sim, learner, rng_chance(&sim->rng, 500000));
+    refill(sim, learner,
+           knobs->limits.counter_max >= BREAKS_COUNTER_MIN && rng_chance(&sim->rng, 600000));
     set_rate(sim, learner->id, 0);
 }

@@ -172,22 +172,6 @@ static void admit(struct sim *sim, struct sim_node *node, uint64_t incarnation)
     }
 }
 
-bool sim_seat_is_settled(struct sim *sim, const struct sim_node *but)
-{
-    zxid_t version = sim->config.version;
-    zxid_t proof = sim->members.proof;
-    uint32_t count = 0;
-
-    for_each_member (member, &sim->config) {
-        const struct sim_node *node = &sim->nodes[member->id];
-
-        count += member->voter && node != but && sim_disk_counts(node) &&
-                 (node->shadow.committed >= version ||
-                  (proof != 0 && sim_log_holds(sim, node->shadow.last, proof)));
-    }
-    return version == 0 || count > sim_voters(sim) / 2;
-}
-
 void sim_seat_admit(struct sim *sim, const struct logrec *rec)
 {
     struct zab_config config;

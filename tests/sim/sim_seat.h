@@ -23,9 +23,6 @@ void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const str
 bool sim_seat_is_named(struct sim *sim, const struct sim_node *node);
 /* A replica takes a configuration into its log. */
 void sim_seat_appended(struct sim *sim, const struct sim_node *node, const struct logrec *rec);
-/* So many disks, without that of `but`, know the newest committed configuration as committed that
- * no majority can form without one of them. */
-bool sim_seat_is_settled(struct sim *sim, const struct sim_node *but);
 /* A committed configuration decides which disks count from now on. */
 void sim_seat_admit(struct sim *sim, const struct logrec *rec);
 /* The disk goes to the shelf, and an empty one takes its place. */
