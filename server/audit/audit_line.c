@@ -256,6 +256,38 @@ static void put_cause(struct jsonw *json, const struct audit_record *record)
     jsonw_kv_u64(json, "replica", record->header.origin_member);
 }
 
+static void put_ids(struct jsonw *json, const char *key, const struct zab_config *config,
+                    bool voters)
+{
+    jsonw_kv_array(json, key);
+    for_each_member (member, config) {
+        if (member->voter == voters) {
+            jsonw_u64(json, member->id);
+        }
+    }
+    jsonw_array_end(json);
+}
+
+/* The record has no other trace of what was changed: the line before has the members before. */
+static void put_members(struct jsonw *json, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        return;
+    }
+    jsonw_kv_u64(json, "level", config.level);
+    put_ids(json, "voters", &config, true);
+    put_ids(json, "observers", &config, false);
+    jsonw_kv_array(json, "removed");
+    for (uint32_t i = 0; i < config.removed_count; i++) {
+        if (config.removed[i].zxid == rec->zxid) {
+            jsonw_u64(json, config.removed[i].id);
+        }
+    }
+    jsonw_array_end(json);
+}
+
 static void put_config(struct audit_record *record, int64_t wall_ms, struct buf *out)
 {
     struct jsonw json;
@@ -272,6 +304,7 @@ static void put_config(struct audit_record *record, int64_t wall_ms, struct buf 
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "change", "set");
     jsonw_kv_cstr(&json, "path", STATE_CONFIG_PATH);
+    put_members(&json, record->rec);
     jsonw_object_end(&json);
     jsonw_array_end(&json);
     end(&json);

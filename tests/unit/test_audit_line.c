@@ -132,7 +132,13 @@ TEST(a_change_of_the_configuration_for_a_client_names_it, lines, set_up, tear_do
 {
     const struct txn_actor actor = {.op = OP_LEVEL, .address = slice_str("10.0.0.7")};
     const struct zab_config config = {
-        .level = 1, .hold = 1, .count = 1, .members = {{.id = 1, .voter = true, .incarnation = 9}}};
+        .level = 1,
+        .hold = 1,
+        .count = 2,
+        .members = {{.id = 1, .voter = true, .incarnation = 9}, {.id = 4, .incarnation = 8}},
+        .removed_count = 2,
+        .removed = {{.id = 2, .incarnation = 7, .zxid = UINT64_C(0x200000000)},
+                    {.id = 3, .incarnation = 6, .zxid = UINT64_C(0x200000001)}}};
     struct zab_config_parts parts = {.edit_count = 0};
     struct buf bytes;
 
@@ -148,7 +154,8 @@ TEST(a_change_of_the_configuration_for_a_client_names_it, lines, set_up, tear_do
     assert_non_null(strstr(text, "\"op\":\"level\",\"by\":\"client\""));
     assert_non_null(strstr(text, "10.0.0.7"));
     assert_non_null(strstr(text, "\"replica\":3,\"changes\":[{\"change\":\"set\",\"path\":"
-                                 "\"/zookeeper/config\"}]"));
+                                 "\"/zookeeper/config\",\"level\":1,\"voters\":[1],"
+                                 "\"observers\":[4],\"removed\":[3]}]"));
 }
 
 /* Whatever a client names itself or a znode, each line is one JSON object. */
