@@ -20,10 +20,9 @@ enum replica_role replica_role_of(const struct zab_status *status, bool voter)
     switch (status->state) {
     case ZAB_LOOKING:
         return ROLE_LOOKING;
-    case ZAB_FOLLOWING:
-        return ROLE_FOLLOWER;
     case ZAB_LEADING:
         return ROLE_LEADER;
+    case ZAB_FOLLOWING:
     case ZAB_OBSERVING:
         return voter && !status->unknown_disk ? ROLE_FOLLOWER : ROLE_OBSERVER;
     }

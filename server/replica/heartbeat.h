@@ -72,9 +72,9 @@ struct heartbeat {
     struct heartbeat_host host;
 };
 
-/* Returns the role; `voter`: the replica is a member with a seat. A voter whose disk was admitted
- * while the replica observed counts as a follower, although its zab state is still ZAB_OBSERVING.
- */
+/* Returns the role; `voter`: the replica is a member with a seat. A learner's zab state is that of
+ * the time when it joined its leader: a voter that was admitted or promoted since counts as a
+ * follower, one that was demoted as an observer. */
 enum replica_role replica_role_of(const struct zab_status *status, bool voter);
 const char *replica_role_name(enum replica_role role);
 

@@ -220,6 +220,10 @@ TEST(roles)
 
     assert_string_equal(replica_role_name(replica_role_of(&status, false)), "observer");
     assert_string_equal(replica_role_name(replica_role_of(&status, true)), "follower");
+    status.state = ZAB_FOLLOWING;
+    assert_string_equal(replica_role_name(replica_role_of(&status, false)), "observer");
+    assert_string_equal(replica_role_name(replica_role_of(&status, true)), "follower");
+    status.state = ZAB_OBSERVING;
     status.unknown_disk = true;
     assert_string_equal(replica_role_name(replica_role_of(&status, true)), "observer");
     status.quarantined = true;
