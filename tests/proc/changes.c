@@ -10,11 +10,11 @@
 #include "base/os_rng.h"
 #include "tests/proc/history_run.h"
 #include "tests/proc/membership.h"
+#include "tests/proc/options.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -52,7 +52,7 @@ static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\n"
 
 static struct ensemble ensemble;
 static struct history_run run;
-static uint32_t change_count = COUNT;
+static uint64_t change_count = COUNT;
 static const char *print_path;
 static enum role roles[REPLICAS];  /* As the replicas have agreed. */
 static uint32_t leaver = REPLICAS; /* Index of the replica that the change removes, if any. */
@@ -82,14 +82,9 @@ static struct {
 
 static void open_three(void)
 {
-    ensemble_open(&ensemble, REPLICAS, keys);
+    membership_open(&ensemble, REPLICAS, FOUNDERS, keys);
     for (uint32_t i = 0; i < FOUNDERS; i++) {
-        membership_shorten(&ensemble, i, FOUNDERS);
-        ensemble_start(&ensemble, i);
         roles[i] = VOTER;
-    }
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        ensemble_wait_ready(&ensemble, i);
     }
 }
 
@@ -134,38 +129,27 @@ static bool kill_one(uint32_t index)
     return true;
 }
 
-static enum role role_in(const json_t *members, uint32_t index)
+static enum role role_in(const json_t *seen, uint32_t index)
 {
-    size_t at = 0;
-    json_t *member = NULL;
+    const json_t *member = membership_find(seen, index);
+    const char *role = json_string_value(json_object_get(member, "role"));
 
-    json_array_foreach(members, at, member)
-    {
-        if (json_integer_value(json_object_get(member, "id")) == index + 1) {
-            const char *role = json_string_value(json_object_get(member, "role"));
-
-            return role && strcmp(role, "voter") == 0 ? VOTER : OBSERVER;
-        }
-    }
-    return OUTSIDE;
+    return !member ? OUTSIDE : role && strcmp(role, "voter") == 0 ? VOTER : OBSERVER;
 }
 
 /* The version and members that a replica knows; false while it has a change that is not committed,
  * or does not serve. */
 static bool config_of(uint32_t index, char version[VERSION_MAX], enum role ret_roles[REPLICAS])
 {
-    bool known = ensemble_call(&ensemble, index, "GET", "/ensemble/v1", NULL) == 200;
-    json_t *answer = known ? web_json(&ensemble.reply) : NULL;
-    const char *text = json_string_value(json_object_get(answer, "config_version"));
-    const json_t *members = json_object_get(answer, "members");
-
-    known = text && !json_is_object(json_object_get(answer, "pending")) &&
-            json_integer_value(json_object_get(answer, "leader")) != 0;
+    json_t *seen = membership_seen_by(&ensemble, index);
+    const char *text = json_string_value(json_object_get(seen, "config_version"));
+    bool known = text && !json_is_object(json_object_get(seen, "pending")) &&
+                 json_integer_value(json_object_get(seen, "leader")) != 0;
     (void)snprintf(version, VERSION_MAX, "%s", text ? text : "");
     for (uint32_t i = 0; i < REPLICAS; i++) {
-        ret_roles[i] = role_in(members, i);
+        ret_roles[i] = role_in(seen, i);
     }
-    json_decref(answer);
+    json_decref(seen);
     return known && ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 200;
 }
 
@@ -543,7 +527,7 @@ TEST(the_members_agree_after_each_kill, open_three, close_all)
     print_message("seed %" PRIu64 "\n", run.seed);
     rng_init(&rng, run.seed);
     start_clients();
-    for (uint32_t i = 0; i < change_count; i++) {
+    for (uint64_t i = 0; i < change_count; i++) {
         play_one(&rng);
     }
     add_all();
@@ -556,27 +540,14 @@ TEST(the_members_agree_after_each_kill, open_three, close_all)
     history_run_release(&run);
 }
 
-static bool take_options(int argc, char **argv)
-{
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--count") == 0) {
-            change_count = (uint32_t)strtoul(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            run.seed = strtoull(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--print") == 0) {
-            print_path = argv[i + 1];
-        } else {
-            return false;
-        }
-    }
-    return argc % 2 == 1;
-}
-
 int main(int argc, char **argv)
 {
+    const struct option_row rows[] = {{.name = "--count", .value = "N", .number = &change_count},
+                                      {.name = "--seed", .value = "N", .number = &run.seed},
+                                      {.name = "--print", .value = "FILE", .text = &print_path}};
+
     run.seed = os_random_u64() % 1000000;
-    if (!take_options(argc, argv)) {
-        (void)fprintf(stderr, "usage: %s [--count N] [--seed N] [--print FILE]\n", argv[0]);
+    if (!options_take(argc, argv, rows, sizeof(rows) / sizeof(rows[0]))) {
         return 2;
     }
     web_setup();

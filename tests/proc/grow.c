@@ -112,15 +112,8 @@ static void replace(uint32_t old, uint32_t new)
 
 static void open_three(void)
 {
-    ensemble_open(&ensemble, REPLICAS,
-                  ENSEMBLE_SUPER "maxStreams=4000\nmaxConnectionsPerAddress=4000\n");
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        membership_shorten(&ensemble, i, FOUNDERS);
-        ensemble_start(&ensemble, i);
-    }
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        ensemble_wait_ready(&ensemble, i);
-    }
+    membership_open(&ensemble, REPLICAS, FOUNDERS,
+                    ENSEMBLE_SUPER "maxStreams=4000\nmaxConnectionsPerAddress=4000\n");
 }
 
 static void close_all(void)

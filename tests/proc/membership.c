@@ -33,6 +33,39 @@ void membership_shorten(const struct ensemble *ensemble, uint32_t index, uint32_
     }
 }
 
+void membership_open(struct ensemble *ensemble, uint32_t count, uint32_t founders, const char *keys)
+{
+    ensemble_open(ensemble, count, keys);
+    for (uint32_t i = 0; i < founders; i++) {
+        membership_shorten(ensemble, i, founders);
+        ensemble_start(ensemble, i);
+    }
+    for (uint32_t i = 0; i < founders; i++) {
+        ensemble_wait_ready(ensemble, i);
+    }
+}
+
+json_t *membership_seen_by(struct ensemble *ensemble, uint32_t at)
+{
+    return ensemble_call(ensemble, at, "GET", "/ensemble/v1", NULL) == 200
+               ? web_json(&ensemble->reply)
+               : NULL;
+}
+
+const json_t *membership_find(const json_t *seen, uint32_t index)
+{
+    size_t at = 0;
+    json_t *member = NULL;
+
+    json_array_foreach(json_object_get(seen, "members"), at, member)
+    {
+        if (json_integer_value(json_object_get(member, "id")) == index + 1) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
 static void name_member(uint32_t index, struct membership_call *call)
 {
     *call = (struct membership_call){.method = "DELETE"};

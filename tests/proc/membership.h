@@ -17,6 +17,17 @@ void membership_set_line(const struct ensemble *ensemble, uint32_t index, const 
 /* Leaves the servers after the first `founders` out of the configuration of a replica. */
 void membership_shorten(const struct ensemble *ensemble, uint32_t index, uint32_t founders);
 
+/* Opens `count` replicas, of which the first `founders` know only each other, and starts these;
+ * returns when they serve. */
+void membership_open(struct ensemble *ensemble, uint32_t count, uint32_t founders,
+                     const char *keys);
+
+/* The members as replica `at` sees them (/ensemble/v1), for json_decref; NULL: no answer. */
+json_t *membership_seen_by(struct ensemble *ensemble, uint32_t at);
+
+/* The member with this index in such an answer; NULL: it is no member. */
+const json_t *membership_find(const json_t *seen, uint32_t index);
+
 /* A change as a request; `index` is id - 1. */
 struct membership_call {
     const char *method;

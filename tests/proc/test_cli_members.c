@@ -36,7 +36,8 @@ static const char fake[] =
     "late = problem(412, 'BadVersion', 'the configuration has another version')\n"
     "refusal = problem(409, 'ChangeRefused', 'a\033[2Jb', reason='\033[2J')\n"
     "changes = [(200, 'nonsense'), (200, '{\"applied\":true}'), late, refusal, (500, ''),\n"
-    "           (0, '')]\n"
+    "           (0, ''), problem(409, 'ChangeRefused', 'replica 4 has just come in step',\n"
+    "                            reason='NotInStep')]\n"
     "ways = [(None, sound, None)]\n"
     "ways += [(tag, text, None) for text in ['nonsense', '[]', '{\"members\":{}}', odd]]\n"
     "ways += [(tag, sound, change) for change in changes]\n"
@@ -91,14 +92,7 @@ static void set_address(uint32_t index)
 
 static void open_all(void)
 {
-    ensemble_open(&ensemble, COUNT, ENSEMBLE_SUPER);
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        membership_shorten(&ensemble, i, FOUNDERS);
-        ensemble_start(&ensemble, i);
-    }
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        ensemble_wait_ready(&ensemble, i);
-    }
+    membership_open(&ensemble, COUNT, FOUNDERS, ENSEMBLE_SUPER);
     shell_open(&ensemble);
     assert_int_equal(shell("umask 077; echo root >$D/pw; echo no >$D/wrong"), 0);
     assert_int_equal(setenv("S", "--user super --password-file", 1), 0);
@@ -357,6 +351,16 @@ TEST(another_version_is_a_conflict)
     expect_of_fake(7, "promote 4 --wait --wait-max 4s", 7,
                    "the wait is over: the configuration has another version");
     also("zabra members: waiting: the configuration has another version\n");
+}
+
+/* After the leader that leaves has handed over, the next one counts again how long the new member
+ * has been in step. */
+TEST(a_replacement_waits_without_being_told)
+{
+    expect_of_fake(11, "replace 1 4 --wait-max 1s", 7,
+                   "the wait is over: replica 4 has just come in step");
+    also("zabra members: waiting: replica 4 has just come in step\n");
+    expect_of_fake(11, "promote 4", 1, "(ChangeRefused); --wait waits for it\n");
 }
 
 TEST(a_deadline_ends_each_request_and_each_wait)

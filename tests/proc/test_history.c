@@ -9,12 +9,11 @@
 #include "base/os_rng.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/history_run.h"
+#include "tests/proc/options.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     SECONDS = 20,
@@ -30,7 +29,7 @@ static const char keys[] =
 
 static struct ensemble ensemble;
 static struct history_run run;
-static uint32_t seconds = SECONDS;
+static uint64_t seconds = SECONDS;
 static const char *print_path;
 
 static void open_three(void)
@@ -92,7 +91,7 @@ static void kill_all(void)
 
 static void play_faults(void)
 {
-    uint64_t end_ms = os_now_ms() + (uint64_t)seconds * 1000;
+    uint64_t end_ms = os_now_ms() + seconds * 1000;
     struct rng rng;
     uint32_t count = 0;
 
@@ -143,27 +142,14 @@ TEST(the_recorded_history_is_possible, open_three, close_three)
     history_run_release(&run);
 }
 
-static bool take_options(int argc, char **argv)
-{
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seconds") == 0) {
-            seconds = (uint32_t)strtoul(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            run.seed = strtoull(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--print") == 0) {
-            print_path = argv[i + 1];
-        } else {
-            return false;
-        }
-    }
-    return argc % 2 == 1;
-}
-
 int main(int argc, char **argv)
 {
+    const struct option_row rows[] = {{.name = "--seconds", .value = "N", .number = &seconds},
+                                      {.name = "--seed", .value = "N", .number = &run.seed},
+                                      {.name = "--print", .value = "FILE", .text = &print_path}};
+
     run.seed = os_random_u64() % 1000000;
-    if (!take_options(argc, argv)) {
-        (void)fprintf(stderr, "usage: %s [--seconds N] [--seed N] [--print FILE]\n", argv[0]);
+    if (!options_take(argc, argv, rows, sizeof(rows) / sizeof(rows[0]))) {
         return 2;
     }
     web_setup();

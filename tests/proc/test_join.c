@@ -355,17 +355,25 @@ TEST(a_replica_of_another_ensemble_stays_what_it_is, open_all, close_all)
     ENSEMBLE_CHECK(&ensemble, says(0, "/ensemble/v1", "\"waiting\":[]"));
 }
 
+/* A joiner is added, and in step. */
+static void add_joiner(uint32_t at)
+{
+    char address[64];
+    char command[COMMAND_MAX];
+
+    first_address("127.0.0.1", address);
+    configure_joiner(at, address, "");
+    ensemble_start(&ensemble, at);
+    take_command(at, command);
+    assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
+}
+
 TEST(an_old_copy_of_its_directory_is_brought_in_step, open_plain, close_all)
 {
     char text[64];
-    char command[COMMAND_MAX];
 
     found("snapCount=20\nsnapRetainCount=1\n");
-    first_address("127.0.0.1", text);
-    configure_joiner(JOINER, text, "");
-    ensemble_start(&ensemble, JOINER);
-    take_command(JOINER, command);
-    assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
+    add_joiner(JOINER);
     write_some("old", 3);
     assert_int_equal(ensemble_stop(&ensemble, JOINER), 0);
     assert_int_equal(shell("cp -r '%s' $D/copy", ensemble.replicas[JOINER].data), 0);
@@ -385,14 +393,7 @@ TEST(an_old_copy_of_its_directory_is_brought_in_step, open_plain, close_all)
 /* Its disk stays out; an empty one may be added again. */
 TEST(a_removed_disk_does_not_join_again, open_all, close_all)
 {
-    char text[64];
-    char command[COMMAND_MAX];
-
-    first_address("127.0.0.1", text);
-    configure_joiner(JOINER, text, "");
-    ensemble_start(&ensemble, JOINER);
-    take_command(JOINER, command);
-    assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
+    add_joiner(JOINER);
     assert_int_equal(ensemble_stop(&ensemble, JOINER), 0);
     assert_int_equal(shell(AS_SUPER "zabra members remove 4"), 0);
     ensemble_start(&ensemble, JOINER);
@@ -401,22 +402,8 @@ TEST(a_removed_disk_does_not_join_again, open_all, close_all)
     ensemble_start(&ensemble, JOINER);
     assert_int_equal(ensemble_wait_end(&ensemble, JOINER), MEMBERSHIP_EXIT);
     ensemble_empty(&ensemble, JOINER);
-    ensemble_start(&ensemble, JOINER);
-    take_command(JOINER, command);
-    assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
+    add_joiner(JOINER);
     wait_member(JOINER);
-}
-
-static void add_joiner(uint32_t at)
-{
-    char address[64];
-    char command[COMMAND_MAX];
-
-    first_address("127.0.0.1", address);
-    configure_joiner(at, address, "");
-    ensemble_start(&ensemble, at);
-    take_command(at, command);
-    assert_int_equal(shell(AS_SUPER "%s --wait", command), 0);
 }
 
 /* A damaged disk knows the members of its first start only. When the others of them have left, it

@@ -24,8 +24,7 @@ enum {
     FOUNDERS = 3, /* Replica 4 is added. */
     ADDED = 3,    /* Its index. */
     HEADERS_MAX_BYTES = 600,
-    VERSION_MAX = 32,
-    REMOVED_CODE = 6 /* Exit code of a replica that was removed. */
+    VERSION_MAX = 32
 };
 
 static struct ensemble ensemble;
@@ -37,17 +36,10 @@ static void open_founders(void)
 {
     char line[64];
 
-    ensemble_open(&ensemble, COUNT, ENSEMBLE_SUPER);
+    membership_open(&ensemble, COUNT, FOUNDERS, ENSEMBLE_SUPER);
     (void)snprintf(line, sizeof line, "server.4=127.0.0.1:%u:observer\n",
                    ensemble.replicas[ADDED].peer_port);
     membership_set_line(&ensemble, ADDED, "server.4=", line);
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        membership_set_line(&ensemble, i, "server.4=", "");
-        ensemble_start(&ensemble, i);
-    }
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        ensemble_wait_ready(&ensemble, i);
-    }
 }
 
 static void close_all(void)
@@ -137,27 +129,6 @@ static uint32_t follower(void)
 
 /* ---- What a replica shows. ---- */
 
-static json_t *seen_by(uint32_t at)
-{
-    return ensemble_call(&ensemble, at, "GET", "/ensemble/v1", NULL) == 200
-               ? web_json(&ensemble.reply)
-               : NULL;
-}
-
-static const json_t *member_of(const json_t *all, uint32_t id)
-{
-    size_t index;
-    json_t *one;
-
-    json_array_foreach(json_object_get(all, "members"), index, one)
-    {
-        if (json_integer_value(json_object_get(one, "id")) == id) {
-            return one;
-        }
-    }
-    return NULL;
-}
-
 static bool has(const json_t *object, const char *key, const char *text)
 {
     const char *value = json_string_value(json_object_get(object, key));
@@ -168,8 +139,8 @@ static bool has(const json_t *object, const char *key, const char *text)
 /* Whether replica `at` shows member `id` with this text. */
 static bool shows(uint32_t at, uint32_t id, const char *key, const char *text)
 {
-    json_t *all = seen_by(at);
-    bool does = has(member_of(all, id), key, text);
+    json_t *all = membership_seen_by(&ensemble, at);
+    bool does = has(membership_find(all, id - 1), key, text);
 
     json_decref(all);
     return does;
@@ -177,7 +148,7 @@ static bool shows(uint32_t at, uint32_t id, const char *key, const char *text)
 
 static void version_of(uint32_t at, char ret_version[VERSION_MAX])
 {
-    json_t *all = seen_by(at);
+    json_t *all = membership_seen_by(&ensemble, at);
     const char *version = json_string_value(json_object_get(all, "config_version"));
 
     (void)snprintf(ret_version, VERSION_MAX, "%s", version ? version : "");
@@ -383,7 +354,7 @@ static int64_t requests_at(uint32_t at)
 
 static bool is_pending(uint32_t at)
 {
-    json_t *all = seen_by(at);
+    json_t *all = membership_seen_by(&ensemble, at);
     bool is = json_is_object(json_object_get(all, "pending"));
 
     json_decref(all);
@@ -405,7 +376,7 @@ TEST(of_two_changes_one_waits)
     }
     begin(&first, &threads[0], leader, "{\"zone\":\"first\"}");
     ENSEMBLE_WAIT(&ensemble, is_pending(leader));
-    json_t *all = seen_by(leader);
+    json_t *all = membership_seen_by(&ensemble, leader);
     const json_t *pending = json_object_get(all, "pending");
 
     assert_true(json_string_length(json_object_get(pending, "version")) > 0);
@@ -481,6 +452,7 @@ TEST(the_leader_leaves)
     change(leader, "PUT", path, "{\"role\":\"observer\"}", ROOT, 200);
     assert_true(ensemble_wait_leader(&ensemble) != leader);
     ENSEMBLE_WAIT(&ensemble, shows(leader, leader + 1, "role", "observer"));
+    ENSEMBLE_WAIT(&ensemble, shows(leader, leader + 1, "state", "observer"));
     ENSEMBLE_WAIT(&ensemble,
                   is_promoted(leader, leader + 1) ||
                       (!says("\"NotInStep\"") && !says("\"UnderWay\"") && !says("\"NotReady\"")));
@@ -496,16 +468,16 @@ TEST(a_removed_replica_ends)
                       ROOT) == 200 &&
                       says("\"tolerance\":{\"before\":1,\"after\":1},\"in_step\":3"));
     change(0, "PATCH", MEMBERS, "{\"remove\":[4],\"minTolerance\":1}", ROOT, 200);
-    assert_int_equal(ensemble_wait_end(&ensemble, ADDED), REMOVED_CODE);
+    assert_int_equal(ensemble_wait_end(&ensemble, ADDED), MEMBERSHIP_EXIT);
     ENSEMBLE_WAIT(&ensemble, agree());
-    json_t *all = seen_by(2);
+    json_t *all = membership_seen_by(&ensemble, 2);
 
-    assert_null(member_of(all, 4));
+    assert_null(membership_find(all, ADDED));
     assert_int_equal(json_array_size(json_object_get(all, "removed")), 1);
     assert_true(json_is_null(json_object_get(all, "pending")));
     json_decref(all);
     ENSEMBLE_WAIT(&ensemble, ask(1, "DELETE", MEMBERS "/3?force=true&minTolerance=0&dryRun=true",
                                  NULL, ROOT) == 200);
     change(1, "DELETE", MEMBERS "/3?force=true&minTolerance=0", NULL, ROOT, 200);
-    assert_int_equal(ensemble_wait_end(&ensemble, 2), REMOVED_CODE);
+    assert_int_equal(ensemble_wait_end(&ensemble, 2), MEMBERSHIP_EXIT);
 }

@@ -30,32 +30,11 @@ static bool says(const char *text)
     return strstr(web_text(&ensemble.reply), text) != NULL;
 }
 
-static json_t *seen_by(uint32_t at)
-{
-    return ensemble_call(&ensemble, at, "GET", "/ensemble/v1", NULL) == 200
-               ? web_json(&ensemble.reply)
-               : NULL;
-}
-
-static const json_t *member_of(const json_t *all, uint32_t index)
-{
-    size_t at;
-    json_t *one;
-
-    json_array_foreach(json_object_get(all, "members"), at, one)
-    {
-        if (json_integer_value(json_object_get(one, "id")) == index + 1) {
-            return one;
-        }
-    }
-    return NULL;
-}
-
 /* Whether replica `at` shows `key` of a member with this text. */
 static bool shows(uint32_t at, uint32_t index, const char *key, const char *text)
 {
-    json_t *all = seen_by(at);
-    const char *value = json_string_value(json_object_get(member_of(all, index), key));
+    json_t *all = membership_seen_by(&ensemble, at);
+    const char *value = json_string_value(json_object_get(membership_find(all, index), key));
     bool does = value && strstr(value, text);
 
     json_decref(all);
@@ -65,7 +44,7 @@ static bool shows(uint32_t at, uint32_t index, const char *key, const char *text
 /* Whether replica `at` sees so many voters in step. */
 static bool in_step(uint32_t at, json_int_t count)
 {
-    json_t *all = seen_by(at);
+    json_t *all = membership_seen_by(&ensemble, at);
     bool are = json_integer_value(json_object_get(all, "in_step")) == count;
 
     json_decref(all);
@@ -82,7 +61,7 @@ struct stand {
 
 static void note_members(uint32_t at, char out[TEXT_MAX])
 {
-    json_t *all = seen_by(at);
+    json_t *all = membership_seen_by(&ensemble, at);
     size_t index;
     json_t *one;
     int len =
@@ -202,15 +181,8 @@ static void open_founders(void)
 {
     struct membership_call add;
 
-    ensemble_open(&ensemble, COUNT,
-                  ENSEMBLE_SUPER "snapCount=10\nsnapRetainCount=1\nwalSegmentBytes=65536\n");
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        membership_shorten(&ensemble, i, FOUNDERS);
-        ensemble_start(&ensemble, i);
-    }
-    for (uint32_t i = 0; i < FOUNDERS; i++) {
-        ensemble_wait_ready(&ensemble, i);
-    }
+    membership_open(&ensemble, COUNT, FOUNDERS,
+                    ENSEMBLE_SUPER "snapCount=10\nsnapRetainCount=1\nwalSegmentBytes=65536\n");
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/kept?upsert=true", "kept", 201);
     membership_add(&ensemble, ADDED, &add);
     membership_change(&ensemble, 0, &add);

@@ -12,12 +12,12 @@
 #include "tests/proc/chaos.h"
 #include "tests/proc/history_run.h"
 #include "tests/proc/load.h"
+#include "tests/proc/options.h"
 #include "zab/level.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -258,27 +258,15 @@ TEST(up_and_back_under_a_held_level_and_up_for_good, open_old, close_all)
     stop_clients();
 }
 
-static bool take_options(int argc, char **argv)
-{
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--old") == 0) {
-            old_program = argv[i + 1];
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            run.seed = strtoull(argv[i + 1], NULL, 10);
-        } else if (strcmp(argv[i], "--print") == 0) {
-            print_path = argv[i + 1];
-        } else {
-            return false;
-        }
-    }
-    return argc % 2 == 1 && old_program;
-}
-
 int main(int argc, char **argv)
 {
+    const struct option_row rows[] = {
+        {.name = "--old", .value = "PROGRAM", .text = &old_program, .is_needed = true},
+        {.name = "--seed", .value = "N", .number = &run.seed},
+        {.name = "--print", .value = "FILE", .text = &print_path}};
+
     run.seed = os_random_u64() % 1000000;
-    if (!take_options(argc, argv)) {
-        (void)fprintf(stderr, "usage: %s --old PROGRAM [--seed N] [--print FILE]\n", argv[0]);
+    if (!options_take(argc, argv, rows, sizeof(rows) / sizeof(rows[0]))) {
         return 2;
     }
     web_setup();
