@@ -1,6 +1,7 @@
 #include "base/crypto.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -40,6 +41,32 @@ void crypto_sha256(struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN])
 {
     fetch_digests();
     digest(sha256, bytes, out);
+}
+
+struct crypto_hash {
+    EVP_MD_CTX *context;
+};
+
+struct crypto_hash *crypto_hash_begin(void)
+{
+    struct crypto_hash *hash = mem_alloc(sizeof *hash);
+
+    fetch_digests();
+    hash->context = EVP_MD_CTX_new();
+    ASSERT(hash->context && EVP_DigestInit_ex(hash->context, sha256, NULL) == 1);
+    return hash;
+}
+
+void crypto_hash_add(struct crypto_hash *hash, struct slice bytes)
+{
+    ASSERT(bytes.len == 0 || EVP_DigestUpdate(hash->context, bytes.data, bytes.len) == 1);
+}
+
+void crypto_hash_end(struct crypto_hash *take_hash, uint8_t out[CRYPTO_SHA256_LEN])
+{
+    ASSERT(EVP_DigestFinal_ex(take_hash->context, out, NULL) == 1);
+    EVP_MD_CTX_free(take_hash->context);
+    mem_free(take_hash);
 }
 
 void crypto_sha1(struct slice bytes, uint8_t out[CRYPTO_SHA1_LEN])

@@ -12,6 +12,12 @@ enum {
 };
 
 void crypto_sha256(struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);
+/* SHA-256 of bytes that come in pieces: begin, any number of adds, then end, which frees it. */
+struct crypto_hash;
+struct crypto_hash *crypto_hash_begin(void);
+void crypto_hash_add(struct crypto_hash *hash, struct slice bytes);
+void crypto_hash_end(struct crypto_hash *take_hash, uint8_t out[CRYPTO_SHA256_LEN]);
+
 void crypto_sha1(struct slice bytes, uint8_t out[CRYPTO_SHA1_LEN]);
 void crypto_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);
 

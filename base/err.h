@@ -48,6 +48,7 @@
     X(IN_FLIGHT, 409, -8, "InFlight", "a request with this Idempotency-Key is still in flight")  \
     X(CHANGE_REFUSED, 409, -8, "ChangeRefused", "the change of the ensemble is refused")         \
     X(HISTORY_CHANGED, 409, -8, "HistoryChanged", "the zxid is from another history")            \
+    X(GAP, 409, -8, "Gap", "the log does not reach back to this zxid any more")                  \
     X(NOT_READY, 503, -4, "NotReady", "this replica cannot serve the request now")               \
     X(REPLICA_BEHIND, 503, -4, "ReplicaBehind",                                                  \
       "this replica has not applied the requested zxid yet")                                     \

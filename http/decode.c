@@ -470,6 +470,9 @@ static const enum http_media *offered_by(const struct http_request *request)
     if (def->shape == OP_SHAPE_FRONT) {
         return streams;
     }
+    if (def->shape == OP_SHAPE_BACKUP) {
+        return json_or_raw + 1;
+    }
     if (def->shape == OP_SHAPE_LINES) {
         return lines;
     }

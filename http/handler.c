@@ -191,6 +191,7 @@ static enum MHD_Result run_here(struct http_conn *conn)
     }
     ASSERT(kind == OP_KIND_FRONT); /* The other operations of this kind have no route. */
     return op == OP_EXPORT    ? http_export_begin(conn)
+           : op == OP_BACKUP  ? http_backup_begin(conn)
            : op == OP_WATCHES ? http_watches_begin(conn)
                               : http_stream_begin(conn);
 }

@@ -149,6 +149,7 @@ bool http_head_waits(const struct http_line *line, const struct http_head *head)
     return (head->prefer.data && slice_eq(line->method, slice_str("GET"))) ||
            slice_starts_with(line->target, slice_str("/watch/v1")) ||
            slice_starts_with(line->target, slice_str("/export/v1")) ||
+           slice_starts_with(line->target, slice_str("/backup/v1")) ||
            slice_starts_with(line->target, slice_str("/import/v1"));
 }
 

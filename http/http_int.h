@@ -88,7 +88,7 @@ struct http_metrics {
     struct metric_histogram latency; /* Time from the request line to the end of the answer. */
 };
 
-/* Exports and imports. */
+/* Exports, imports and backups. */
 #define HTTP_TRANSFER_METRICS(X)                                                                  \
     X(exports, gauge, "zabra_http_exports", "Running exports.")                                   \
     X(exports_ever, counter, "zabra_http_exports_total", "Exports started.")                      \
@@ -100,7 +100,11 @@ struct http_metrics {
     X(imports_failed, counter, "zabra_http_imports_failed_total",                                 \
       "Imports that were not completed.")                                                         \
     X(imported_znodes, counter, "zabra_http_imported_znodes_total",                               \
-      "Znodes created or overwritten by imports.")
+      "Znodes created or overwritten by imports.")                                                \
+    X(backups, gauge, "zabra_http_backups", "Running backups.")                                   \
+    X(backups_ever, counter, "zabra_http_backups_total", "Backups started.")                      \
+    X(backups_failed, counter, "zabra_http_backups_failed_total",                                 \
+      "Backups that were not sent to their end.")
 
 struct http_transfers {
     struct budget_shares places; /* Slots in use, of config_clients.transfers_max. */
@@ -535,6 +539,9 @@ enum MHD_Result http_answer_ui(struct http_conn *conn);
 
 /* ---- stream.c: streams of events ---- */
 enum MHD_Result http_stream_begin(struct http_conn *conn);
+
+/* ---- backup.c ---- */
+enum MHD_Result http_backup_begin(struct http_conn *conn);
 
 /* ---- transfer.c: exports and imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);

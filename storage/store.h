@@ -23,10 +23,10 @@ enum {
     STORE_GENESIS_MAX = 3072, /* Bytes of store_identity.genesis. */
     /* Files open at a time, besides snapshots on their way to learners: four small records, the
      * last segments of the live and the staged log, the next segment, a snapshot being received, a
-     * snapshot being written, for each of two threads one snapshot and two segments that the
+     * snapshot being written, for each of three threads one snapshot and two segments that the
      * thread reads, and two segments that the thread of the audit log reads. The number does not
      * grow with the log. */
-    STORE_FILES_MAX = 18,
+    STORE_FILES_MAX = 21,
 };
 
 /* The identity of this disk, kept in two slots. No other operation runs before it is durable. */
@@ -84,6 +84,7 @@ struct store_options {
 enum store_reader {
     STORE_LEARNERS,
     STORE_AUDIT,
+    STORE_BACKUP,
     STORE_READERS
 };
 
@@ -232,6 +233,11 @@ struct store_snap_reader;
  * cache. */
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info);
+
+/* Opens any file that holds a snapshot, such as a part of a backup. Any thread. ERR_CORRUPT. */
+enum err store_snap_open_file(const struct vfs *vfs, const char *name, uint32_t record_bytes_max,
+                              struct store_snap_reader **ret_reader,
+                              struct store_snap_info *ret_info);
 
 /* True while store_snap_open() would open the file that `info` describes. Any thread. */
 bool store_snap_is_newest(struct store *store, const struct store_snap_info *info);

@@ -202,6 +202,22 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
     return ERR_OK;
 }
 
+enum err store_snap_open_file(const struct vfs *vfs, const char *name, uint32_t record_bytes_max,
+                              struct store_snap_reader **ret_reader,
+                              struct store_snap_info *ret_info)
+{
+    struct store_snap_reader *reader = mem_zalloc(1, sizeof(*reader));
+    enum err err = snapfile_open(&reader->file, vfs, name, record_bytes_max, true);
+
+    if (err != ERR_OK) {
+        mem_free(reader);
+        return err;
+    }
+    *ret_info = reader->file.info.shown;
+    *ret_reader = reader;
+    return ERR_OK;
+}
+
 bool store_snap_is_newest(struct store *store, const struct store_snap_info *info)
 {
     ASSERT(info->history > 0);

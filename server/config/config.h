@@ -222,7 +222,8 @@ struct config_clients {
     uint32_t watch_bytes_max;  /* Bytes of the paths of these watches. */
     uint32_t streams_max;      /* Streams of SSE and NDJSON. */
     uint32_t wait_max_ms;      /* Longest wait of a long poll. */
-    uint32_t transfers_max;    /* Exports and imports. */
+    uint32_t transfers_max;    /* Exports, imports and backups. */
+    uint64_t backup_rate;      /* Bytes in a second that a backup reads from the disk. */
     uint64_t export_bytes_max; /* Bytes of old states of znodes that one export keeps. */
 };
 

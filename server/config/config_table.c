@@ -251,7 +251,10 @@ static const struct config_row rows[] = {
     LIMIT("maxStreams", U32, clients.streams_max, "10000", 1, 1000000,
           "streams of events and requests that wait for a change"),
     LIMIT("maxTransfers", U32, clients.transfers_max, "4", 1, 1000,
-          "exports and imports at a time (for one address: one less); more are answered 429"),
+          "exports, imports and backups at a time (for one address: one less); more are answered "
+          "429"),
+    NUMBER("maxBackupBytesPerSecond", U64, clients.backup_rate, "33554432", MIB, UINT64_C(1) << 40,
+           "bytes that a backup reads from the disk in a second"),
     LIMIT("maxExportBytes", U64, clients.export_bytes_max, "67108864", 64 * KIB, 4096 * MIB,
           "bytes of old states of znodes kept for an export that has not read them yet; beyond it "
           "the export ends with an error"),

@@ -60,7 +60,8 @@ enum op_id {
     OP_MEMBER_SET = 41,
     OP_MEMBER_REMOVE = 42,
     OP_MEMBERS_CHANGE = 43,
-    OP_IDS /* Size of tables by id; 0 is no operation. */
+    OP_BACKUP = 44, /* A backup of the replica; HTTP only, super user only. */
+    OP_IDS          /* Size of tables by id; 0 is no operation. */
 };
 
 enum op_consistency {

@@ -80,6 +80,7 @@ enum op_shape {
     OP_SHAPE_ACL,        /* Entries of a list, and the stat. */
     OP_SHAPE_CHANGE,     /* What a change of the members does. */
     OP_SHAPE_FRONT,      /* Written by the front end: events as they happen. */
+    OP_SHAPE_BACKUP,     /* Written by the front end: server/backup/backup_file.h. */
     OP_SHAPE_LINES,      /* Written by the front end: lines of JSON; the last has the outcome. */
     OP_SHAPE_IMPORT,     /* Written by the front end: progress of an import. */
     OP_SHAPE_WATCHES,    /* Written by the front end: lists of watches. */

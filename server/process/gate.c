@@ -105,6 +105,11 @@ struct view *gate_view(struct gate *gate)
     return gate->server->view;
 }
 
+struct backups *gate_backups(struct gate *gate)
+{
+    return &gate->server->backups;
+}
+
 struct reloads *gate_reloads(struct gate *gate)
 {
     return &gate->server->reloads;

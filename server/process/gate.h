@@ -16,6 +16,7 @@
 #include "server/op/op.h"
 
 struct gate;
+struct backups;
 struct reloads;
 struct view;
 struct window;
@@ -26,6 +27,9 @@ struct budget *gate_unsent(struct gate *gate);
 
 /* Returns what can be read again while this replica runs; see reload.h. Any thread. */
 struct reloads *gate_reloads(struct gate *gate);
+
+/* Backups of this replica (backups.h). */
+struct backups *gate_backups(struct gate *gate);
 
 struct view *gate_view(struct gate *gate);
 struct window *gate_window(struct gate *gate); /* The recent changes, for subscribers. */

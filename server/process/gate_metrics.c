@@ -293,6 +293,17 @@ static void write_storage(struct gate *gate, struct buf *out)
     gate_audit_metrics(&server->gate, out);
 }
 
+static void write_backups(struct gate *gate, struct buf *out)
+{
+    struct backups_last last;
+
+    backups_last(&gate->server->backups, &last);
+    seconds(out, "zabra_backup_last_seconds", "gauge",
+            "Unix time of the last whole backup from this replica since its start; 0: none.",
+            (double)last.ended_ms / 1e3);
+    gauge(out, "zabra_backup_last_zxid", "Zxid at which the last whole backup ends.", last.zxid);
+}
+
 static void write_fronts(struct gate *gate, struct buf *out)
 {
     MUTEX_HOLD(&gate->mutex);
@@ -346,6 +357,7 @@ void gate_write_metrics(struct gate *gate, struct buf *out)
     write_peer_keys(&gate->server->peer_keys, out);
     write_reloads(&gate->server->reloads, out);
     write_storage(gate, out);
+    write_backups(gate, out);
     write_unsent(gate, out);
     write_fronts(gate, out);
     mem_free(published);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
+#include "server/backup/replay.h"
 
 #include <stdio.h>
 
@@ -15,19 +16,11 @@ enum {
 struct rebuild {
     struct store *store;
     struct store_report *report;
-    uint16_t level_max; /* Highest feature level that this release knows. */
-    struct state *state;
-    struct zab_config config;
+    struct replay replay;
     struct zab_config pending; /* Uncommitted configuration in the log; count 0: none. */
     bool is_pending_proven;    /* A record after it says that it is committed. */
-    struct blob *config_bytes; /* `config` and `pending` as they were encoded. */
     struct blob *pending_bytes;
-    zxid_t at;      /* Newest zxid applied so far. */
-    uint64_t chain; /* Chain value at `at`. */
-    zxid_t snap_end;
-    uint64_t snap_digest;
-    uint64_t records;             /* Records read after the snapshot's start. */
-    struct state_changes changes; /* Changes of the last record; not used. */
+    uint64_t records; /* Records read after the snapshot's start. */
 };
 
 /* Formats the directory. The identity gets the incarnation that the caller has set in options->zab,
@@ -55,55 +48,6 @@ static enum err genesis(const struct store_identity *identity, struct zab_config
     return zab_config_decode(slice_make(identity->genesis, identity->genesis_len), ret_config);
 }
 
-static void keep_bytes(struct blob **inout_blob, struct slice bytes)
-{
-    blob_unref(*inout_blob);
-    *inout_blob = blob_new(bytes);
-}
-
-static void append_piece(void *ctx, struct slice name, struct slice piece)
-{
-    (void)name;
-    (void)buf_append_slice(ctx, piece);
-}
-
-/* Notes what a later release has written: the start is refused before anything is changed. */
-static enum err newer(struct store_report *report, const struct zab_notice *notice)
-{
-    struct buf text;
-
-    buf_init(&text, sizeof report->reason - 1);
-    zab_notice_pieces(notice, append_piece, &text);
-    (void)snprintf(report->reason, sizeof report->reason, "%.*s", (int)text.len, text.data);
-    buf_release(&text);
-    return ERR_NEWER;
-}
-
-static enum err check_level(struct store_report *report, const struct zab_config *config,
-                            uint16_t level_max)
-{
-    const struct zab_notice notice = {
-        .type = ZAB_NOTICE_NEWER, .feature_level = config->level, .known_level = level_max};
-
-    return config->level > level_max ? newer(report, &notice) : ERR_OK;
-}
-
-/* Puts blocks into the state until the reader has no more. */
-static enum err restore_blocks(struct store_snap_reader *reader, struct state *state)
-{
-    enum err err = ERR_OK;
-
-    while (err == ERR_OK) {
-        struct slice block;
-
-        err = store_snap_next(reader, &block);
-        if (err == ERR_OK && state_restore(state, block) != ERR_OK) {
-            err = ERR_CORRUPT;
-        }
-    }
-    return err == ERR_MISSING ? ERR_OK : err;
-}
-
 /* Opens the newest snapshot. After success the caller closes the reader. */
 static enum err open_newest(struct store *store, struct store_snap_reader **ret_reader,
                             struct store_snap_info *ret_info, struct zab_config *ret_config)
@@ -115,23 +59,6 @@ static enum err open_newest(struct store *store, struct store_snap_reader **ret_
         return ERR_CORRUPT;
     }
     return err;
-}
-
-/* Loads a state from an opened snapshot. */
-static enum err load(struct store_snap_reader *reader, zxid_t start, uint64_t history,
-                     struct state **ret_state)
-{
-    struct state *state = state_new(history);
-    enum err err = restore_blocks(reader, state);
-
-    *ret_state = NULL;
-    if (err != ERR_OK) {
-        state_free(state);
-        return err;
-    }
-    state_restored(state, start);
-    *ret_state = state;
-    return ERR_OK;
 }
 
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
@@ -149,7 +76,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
         err = open_newest(store, &reader, &info, &config);
     }
     if (reader && err == ERR_OK) {
-        err = load(reader, info.start, config.history, &state);
+        err = replay_load(reader, info.start, config.history, &state);
         store_snap_close(reader);
     }
     /* Since the protocol issued ZAB_FX_RESTORE, another snapshot, newer or older, may have replaced
@@ -167,38 +94,17 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     }
 }
 
-static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info *info,
-                          const struct zab_config *config, struct slice bytes)
-{
-    if (config->version >= rebuild->config.version) {
-        rebuild->config = *config;
-        keep_bytes(&rebuild->config_bytes, bytes);
-    }
-    rebuild->at = info->start;
-    rebuild->chain = info->start_chain;
-    rebuild->snap_end = info->end;
-    rebuild->snap_digest = info->digest;
-}
-
-/* Loads the newest snapshot, unless its configuration has a level that is not known: its blocks may
- * then have a form that is not known either. */
+/* Loads the newest snapshot. */
 static enum err load_newest(struct rebuild *rebuild)
 {
     struct store_snap_reader *reader;
     struct store_snap_info info;
-    struct zab_config config;
-    enum err err = open_newest(rebuild->store, &reader, &info, &config);
+    enum err err = store_snap_open(rebuild->store, &reader, &info);
 
     if (err != ERR_OK) {
         return err;
     }
-    err = check_level(rebuild->report, &config, rebuild->level_max);
-    if (err == ERR_OK) {
-        err = load(reader, info.start, config.history, &rebuild->state);
-    }
-    if (err == ERR_OK) {
-        take_snapshot(rebuild, &info, &config, store_snap_config(reader));
-    }
+    err = replay_snapshot(&rebuild->replay, reader, &info);
     store_snap_close(reader);
     return err;
 }
@@ -223,80 +129,10 @@ static enum err begin(struct rebuild *rebuild)
     if (err != ERR_OK || rebuild->report->log_base != 0) {
         return ERR_CORRUPT;
     }
-    if (rebuild->config.count > 0) {
-        rebuild->state = state_new(rebuild->config.history);
+    if (rebuild->replay.config.count > 0) {
+        rebuild->replay.state = state_new(rebuild->replay.config.history);
     }
     return ERR_OK;
-}
-
-static enum err decode_config(const struct rebuild *rebuild, const struct logrec *rec,
-                              struct zab_config *ret_config)
-{
-    if (zab_config_decode(logrec_payload(rec), ret_config) != ERR_OK) {
-        return ERR_CORRUPT;
-    }
-    ret_config->version = rec->zxid;
-    return check_level(rebuild->report, ret_config, rebuild->level_max);
-}
-
-static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
-{
-    struct zab_config config;
-    struct buf text;
-    enum err err = decode_config(rebuild, rec, &config);
-
-    if (err != ERR_OK) {
-        return err;
-    }
-    if (config.version > rebuild->config.version) {
-        rebuild->config = config;
-        keep_bytes(&rebuild->config_bytes, logrec_payload(rec));
-    }
-    buf_init(&text, CONFIG_TEXT_MAX);
-    config_text(&config, logrec_payload(rec), &text);
-    err = state_apply_config(rebuild->state, rec->zxid, buf_slice(&text),
-                             zab_config_txn(logrec_payload(rec)), rec->zxid <= rebuild->snap_end,
-                             &rebuild->changes);
-    buf_release(&text);
-    return err;
-}
-
-static bool is_newer(const struct logrec *rec)
-{
-    struct slice bytes = logrec_payload(rec);
-
-    return (rec->type == LOGREC_TXN && txn_is_newer(bytes)) ||
-           (rec->type == LOGREC_CONFIG && txn_is_newer(zab_config_txn(bytes)));
-}
-
-/* Applies one committed record. */
-static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
-{
-    enum err err = ERR_OK;
-
-    if (!rebuild->state) {
-        return ERR_CORRUPT; /* There are records, but no configuration. */
-    }
-    if (is_newer(rec)) {
-        const struct zab_notice notice = {.type = ZAB_NOTICE_NEWER_RECORD, .zxid = rec->zxid};
-
-        return newer(rebuild->report, &notice);
-    }
-    if (rec->type == LOGREC_TXN) {
-        err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),
-                          rec->zxid <= rebuild->snap_end, &rebuild->changes);
-    } else if (rec->type == LOGREC_CONFIG) {
-        err = replay_config(rebuild, rec);
-    } else {
-        state_skip(rebuild->state, rec->zxid);
-    }
-    rebuild->at = rec->zxid;
-    rebuild->chain = rec->chain;
-    if (err == ERR_OK && rec->zxid == rebuild->snap_end &&
-        state_digest(rebuild->state) != rebuild->snap_digest) {
-        err = ERR_CORRUPT;
-    }
-    return err;
 }
 
 /* Keeps a change of the configuration that is not known to be committed. A second change in the log
@@ -304,13 +140,13 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec)
 static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec)
 {
     PROBE("recover.config_pending");
-    if (rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version) {
-        rebuild->config = rebuild->pending;
-        keep_bytes(&rebuild->config_bytes, blob_slice(rebuild->pending_bytes));
+    if (rebuild->pending.count > 0 && rebuild->pending.version > rebuild->replay.config.version) {
+        rebuild->replay.config = rebuild->pending;
+        replay_keep_bytes(&rebuild->replay.config_bytes, blob_slice(rebuild->pending_bytes));
     }
-    keep_bytes(&rebuild->pending_bytes, logrec_payload(rec));
+    replay_keep_bytes(&rebuild->pending_bytes, logrec_payload(rec));
     rebuild->is_pending_proven = false;
-    return decode_config(rebuild, rec, &rebuild->pending);
+    return replay_decode_config(&rebuild->replay, rec, &rebuild->pending);
 }
 
 static enum err replay_next(void *ctx, const struct logrec *rec)
@@ -319,7 +155,7 @@ static enum err replay_next(void *ctx, const struct logrec *rec)
 
     rebuild->records++;
     if (rec->zxid <= rebuild->report->committed) {
-        return replay_one(rebuild, rec);
+        return replay_record(&rebuild->replay, rec);
     }
     if (rec->type == LOGREC_CONFIG) {
         return replay_pending(rebuild, rec);
@@ -355,13 +191,12 @@ enum err recover_each(struct store *store, zxid_t from, zxid_t last,
 }
 
 /* Applies committed records, and counts all records. */
-static enum err replay(struct rebuild *rebuild)
+static enum err replay_log(struct rebuild *rebuild)
 {
-    enum err err =
-        recover_each(rebuild->store, rebuild->at, rebuild->report->log_last, replay_next, rebuild);
+    enum err err = recover_each(rebuild->store, rebuild->replay.at, rebuild->report->log_last,
+                                replay_next, rebuild);
 
-    state_changes_release(&rebuild->changes);
-    if (err == ERR_MISSING || (err == ERR_OK && rebuild->at != rebuild->report->committed)) {
+    if (err == ERR_MISSING || (err == ERR_OK && rebuild->replay.at != rebuild->report->committed)) {
         return ERR_CORRUPT;
     }
     return err;
@@ -369,20 +204,21 @@ static enum err replay(struct rebuild *rebuild)
 
 static enum err rebuild_run(struct rebuild *rebuild)
 {
+    struct replay *replay = &rebuild->replay;
     enum err err = begin(rebuild);
 
-    /* replay_one compares digests at the record of the snapshot's end. When nothing changed during
-     * the snapshot, no such record is replayed, so the digest is compared here. */
-    if (err == ERR_OK && rebuild->state && rebuild->report->has_snapshot &&
-        rebuild->at == rebuild->snap_end && state_digest(rebuild->state) != rebuild->snap_digest) {
+    /* replay_record compares digests at the record of the snapshot's end. When nothing changed
+     * during the snapshot, no such record is replayed, so the digest is compared here. */
+    if (err == ERR_OK && replay->state && rebuild->report->has_snapshot &&
+        replay->at == replay->snap_end && !replay_fits_snapshot(replay)) {
         err = ERR_CORRUPT;
     }
     if (err == ERR_OK) {
-        err = replay(rebuild);
+        err = replay_log(rebuild);
     }
-    if (err != ERR_OK && rebuild->state) {
-        state_free(rebuild->state);
-        rebuild->state = NULL;
+    if (err != ERR_OK && replay->state) {
+        state_free(replay->state);
+        replay->state = NULL;
     }
     return err;
 }
@@ -392,20 +228,20 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     const struct store_report *report = rebuild->report;
     struct zab_init *init = &options->zab;
 
-    init->config = rebuild->config;
+    init->config = rebuild->replay.config;
     /* A disk may have joined with a newer configuration than its log contains; an older change in
      * the log is then not pending. */
     init->has_pending =
-        rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
+        rebuild->pending.count > 0 && rebuild->pending.version > rebuild->replay.config.version;
     init->pending = rebuild->pending;
     init->is_pending_proven = init->has_pending && rebuild->is_pending_proven;
-    init->config_bytes = blob_ref(rebuild->config_bytes);
+    init->config_bytes = blob_ref(rebuild->replay.config_bytes);
     init->pending_bytes = blob_ref(rebuild->pending_bytes);
     init->log_base = report->log_base;
     init->log_last = report->log_last;
     init->log_chain = report->log_chain;
-    init->committed = rebuild->at;
-    init->committed_chain = rebuild->chain;
+    init->committed = rebuild->replay.at;
+    init->committed_chain = rebuild->replay.chain;
     init->has_snapshot = report->has_snapshot;
     options->records_since_snap = rebuild->records;
     size_t count = 0;
@@ -464,7 +300,7 @@ static void take_report(const struct store_report *report, struct view *view,
 static enum err recover_sound(struct rebuild *rebuild, struct replica_options *options,
                               const struct store_identity *identity)
 {
-    enum err err = genesis(identity, &rebuild->config);
+    enum err err = genesis(identity, &rebuild->replay.config);
 
     if (err == ERR_OK) {
         err = rebuild_run(rebuild);
@@ -477,22 +313,42 @@ static enum err recover_sound(struct rebuild *rebuild, struct replica_options *o
         return err;
     }
     fill(rebuild, options);
-    if (rebuild->state) {
-        state_set_history(rebuild->state, rebuild->config.history);
-        view_replace(options->view, rebuild->state);
+    if (rebuild->replay.state) {
+        state_set_history(rebuild->replay.state, rebuild->replay.config.history);
+        view_replace(options->view, rebuild->replay.state);
     }
     return ERR_OK;
 }
 
 /* A genesis that cannot be read is damage, which is judged later. */
-static enum err check_genesis(struct store_report *report, uint16_t level_max)
+static enum err check_genesis(struct rebuild *rebuild)
 {
     struct zab_config config;
 
-    if (genesis(&report->identity, &config) != ERR_OK) {
+    if (genesis(&rebuild->report->identity, &config) != ERR_OK) {
         return ERR_OK;
     }
-    return check_level(report, &config, level_max);
+    return replay_check_level(&rebuild->replay, &config);
+}
+
+/* Takes over the identity of the disk, and rebuilds from its log, or quarantines it. */
+static enum err recover_disk(struct rebuild *rebuild, struct replica_options *options,
+                             struct store_identity *ret_identity)
+{
+    struct store_report *report = rebuild->report;
+    enum err err = check_genesis(rebuild);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    *ret_identity = report->identity;
+    options->zab.incarnation = report->identity.incarnation;
+    options->zab.bootstrapping = report->identity.bootstrapping;
+    if (report->verdict == STORE_DAMAGED || report->quarantined) {
+        return quarantine(rebuild->store, report->reason, report->quarantined, ret_identity,
+                          options);
+    }
+    return recover_sound(rebuild, options, ret_identity);
 }
 
 enum err recover(struct store *store, struct store_report *report, struct view *view,
@@ -518,26 +374,18 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
         return ERR_FORMAT;
     }
-    err = check_genesis(report, options->zab.level_max);
-    if (err != ERR_OK) {
-        return err;
-    }
-    *ret_identity = report->identity;
-    options->zab.incarnation = report->identity.incarnation;
-    options->zab.bootstrapping = report->identity.bootstrapping;
-    if (report->verdict == STORE_DAMAGED || report->quarantined) {
-        return quarantine(store, report->reason, report->quarantined, ret_identity, options);
-    }
 
     /* On the heap: two configurations would be too much for the stack. */
     struct rebuild *rebuild = mem_zalloc(1, sizeof(*rebuild));
 
     rebuild->store = store;
     rebuild->report = report;
-    rebuild->level_max = options->zab.level_max;
-    err = recover_sound(rebuild, options, ret_identity);
-
-    blob_unref(rebuild->config_bytes);
+    rebuild->replay.level_max = options->zab.level_max;
+    err = recover_disk(rebuild, options, ret_identity);
+    if (err == ERR_NEWER) {
+        (void)snprintf(report->reason, sizeof report->reason, "%s", rebuild->replay.reason);
+    }
+    replay_release(&rebuild->replay);
     blob_unref(rebuild->pending_bytes);
     mem_free(rebuild);
     return err;

@@ -375,6 +375,7 @@ static void server_free(struct server *server)
 {
     mailbox_release(&server->drained);
     reloads_release(&server->reloads);
+    backups_release(&server->backups);
     gate_release(&server->gate);
     sd_notify_close(&server->manager);
     trend_free(server->sampler.trend);
@@ -420,6 +421,16 @@ void server_block_signals(void)
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
+static void start_backups(struct server *server)
+{
+    const struct backup_host host = {.store = server->store,
+                                     .view = server->view,
+                                     .identity = &server->core.identity,
+                                     .release = ZABRA_VERSION};
+
+    backups_start(&server->backups, &host, server->config->clients.backup_rate);
+}
+
 enum err server_start(const struct config *config, struct server **ret_server,
                       char error[SERVER_ERROR_MAX])
 {
@@ -440,6 +451,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     mailbox_init(&server->drained, 1);
     gate_init(&server->gate, server);
     reloads_init(&server->reloads);
+    backups_init(&server->backups);
     enum err err = start_parts(server, error);
 
     if (err != ERR_OK) {
@@ -454,6 +466,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     sampler_start(server);
     peer_keys_start(server);
     reloads_start(&server->reloads);
+    start_backups(server);
     *ret_server = server;
     return ERR_OK;
 }
@@ -548,6 +561,7 @@ bool server_is_removed(const struct server *server)
 void server_drain(struct server *server)
 {
     log_info("server", "draining: new requests are refused, leadership is handed over");
+    backups_close(&server->backups);
     atomic_store(&server->core.drain, true);
     (void)mailbox_wait(&server->drained, (int)server->config->process.drain_timeout_ms);
 }
@@ -555,6 +569,7 @@ void server_drain(struct server *server)
 bool server_stop(struct server *server)
 {
     reloads_stop(&server->reloads, FILES_WAIT_MS);
+    backups_stop(&server->backups);
     sampler_stop(server);
     mailbox_close(&server->core.requests);
     atomic_store(&server->core.stop, true);

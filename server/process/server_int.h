@@ -19,6 +19,7 @@
 #include "server/audit/audit.h"
 #include "server/config/config.h"
 #include "server/process/addresses.h"
+#include "server/process/backups.h"
 #include "server/process/buckets.h"
 #include "server/process/gate.h"
 #include "server/process/guard.h"
@@ -359,6 +360,7 @@ struct server {
     struct audit *audit; /* NULL: there is no audit log. */
     struct peer_keys peer_keys;
     struct reloads reloads;
+    struct backups backups;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
     struct mailbox drained;   /* Closed by the core once no request is in flight. */

@@ -45,6 +45,7 @@ const NOTHING = { schema: null };
 const TEXT = { schema: null, text: true };
 const SESSION =
   "S=$(zabra api POST '/sessions/v1/?op=create&expire=30' | sed 's/.*\"id\":\"\\([^\"]*\\).*/\\1/'); export ZABRA_SESSION=$S;";
+const SUPER = 'umask 077; printf root >$D/root';
 const NO_SESSION = 'ZABRA_SESSION=00000000-0000-4000-8000-000000000000; export ZABRA_SESSION;';
 
 const UNTIL_READY =
@@ -202,6 +203,20 @@ const data = {
     'no permission': ['z export $P/closed'],
     'no ensemble': AGAIN,
     other: [['z export $P', { code: 9, said: 'Unreadable' }]],
+  },
+  backup: {
+    success: [
+      `${SUPER}; z backup --user super --password-file $D/root $D/b-$O`,
+      [
+        'zabra backup --user super --password-file $D/root $D/b-$O >/dev/null; z inspect $D/b-$O',
+        { schema: 'inspect.backup' },
+      ],
+    ],
+    'not found': 'a backup has everything',
+    conflict: READS,
+    'no permission': ['z backup $D/none'],
+    'no ensemble': [`${SUPER}; z backup --user super --password-file $D/root $D/none`],
+    other: [['z backup --since-last $D/none', { code: 2, said: 'Usage' }]],
   },
   import: {
     success: [
@@ -568,6 +583,16 @@ const replicas = {
     ...callsNoReplica,
     other: [['zabra recover $D/nope --id 1', { ...TEXT, code: 1 }]],
   },
+  restore: {
+    success: [
+      [
+        'printf root >$D/root; chmod 600 $D/root; zabra backup --user super --password-file $D/root $D/full; zabra restore --from $D/full --dir $D/restored --id 1',
+        { ...TEXT, once: true },
+      ],
+    ],
+    ...callsNoReplica,
+    other: [['zabra restore --from $D/nope --dir $D/restored2 --id 1', { ...TEXT, code: 1 }]],
+  },
   dev: {
     success: [
       [
@@ -600,4 +625,4 @@ export const GROUPS = [
 ];
 
 /** Commands without -o, which report errors as text. */
-export const WITHOUT_OUTPUT = ['serve', 'dev', 'recover', 'completion'];
+export const WITHOUT_OUTPUT = ['serve', 'dev', 'recover', 'restore', 'completion'];

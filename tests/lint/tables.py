@@ -13,7 +13,7 @@ SOURCE_SUFFIXES = (".c", ".h", ".S", ".py", ".js", ".mjs", ".sh")
 MARKS = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]
 
 # Folders of the include table. A file belongs to the longest that fits.
-ROOMS = ["audit", "config", "json", "op", "prepare", "process", "read", "replica", "sessions", "state",
+ROOMS = ["audit", "backup", "config", "json", "op", "prepare", "process", "read", "replica", "sessions", "state",
          "transfer", "watch"]
 FOLDERS = ["base", "tls", "zab", "zab/tcp", "storage", "server", *("server/" + room for room in ROOMS),
            "http", "ws", "cli", "web", "openapi", "tests"]
@@ -23,7 +23,7 @@ FOLDERS_WITH_README = [*FOLDERS, "docs"]
 
 ASSERT_FOLDERS = ["zab", "storage", "server/state"]
 
-FRONT_DOOR = r"server/\w+/(gate|watch_listing|reload|op|ops|change|op_json\w*|view|export|import|auth|acl|acl_list|trace|subscribe|watch|window|metrics)\.h"
+FRONT_DOOR = r"server/\w+/(gate|watch_listing|reload|backups|op|ops|change|op_json\w*|view|export|import|auth|acl|acl_list|trace|subscribe|watch|window|metrics)\.h"
 
 # Beyond its own headers, what each folder may include (of the project). tests/ may include all.
 MAY_INCLUDE = {
@@ -34,12 +34,13 @@ MAY_INCLUDE = {
     "storage": [r"base/.*"],
     "server/state": [r"base/.*"],
     "server/audit": [r"base/.*", r"storage/store\.h", r"zab/config\.h", r"server/(op|state)/.*"],
+    "server/backup": [r"base/.*", r"zab/.*", r"storage/store\.h", r"server/(config|read|state)/.*"],
     "server/config": [r"base/.*", r"zab/.*"],
     "server/json": [r"base/.*", r"server/(op|state|watch)/.*"],
     "server/op": [r"base/.*", r"server/state/.*"],
     "server/prepare": [r"base/.*", r"zab/config\.h", r"server/(config|op|state)/.*"],
     "server/process": [r"base/.*", r"zab/.*", r"storage/.*",
-                       r"server/(audit|config|op|read|replica|sessions|state|watch)/.*"],
+                       r"server/(audit|backup|config|op|prepare|read|replica|sessions|state|watch)/.*"],
     "server/read": [r"base/.*", r"server/(op|sessions|state)/.*"],
     "server/replica": [r"base/.*", r"zab/.*",
                        r"server/(config|op|prepare|read|sessions|state|watch)/.*"],
@@ -101,7 +102,7 @@ CALLS = [
     (r"strcpy|strcat|sprintf|vsprintf|gets|stpcpy", [], "has no bound"),
     (r"strtok|localtime|gmtime|asctime|ctime", [], "keeps state in a static place"),
     (r"localtime_r", [], "depends on the machine's time zone"),
-    (r"gmtime_r", [r"base/log\.c", r"http/send\.c", r"cli/out\.c", r"server/audit/audit_line\.c"],
+    (r"gmtime_r", [r"base/log\.c", r"http/send\.c", r"cli/(out|backup_files)\.c", r"server/audit/audit_line\.c"],
      "only the logs, Date and the command line write a date"),
     (r"atoi|atol|atoll|atof|strtol", [], "hides errors"),
     (r"alloca|__builtin_alloca", [], "has no bound on the stack"),

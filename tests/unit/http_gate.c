@@ -89,6 +89,11 @@ struct view *gate_view(struct gate *gate)
     return gate->view;
 }
 
+struct backups *gate_backups(struct gate *gate)
+{
+    return &gate->backups;
+}
+
 struct reloads *gate_reloads(struct gate *gate)
 {
     return &gate->reloads;
@@ -538,6 +543,7 @@ struct gate *kit_gate_new(void)
     mailbox_init(&gate->box, 1000);
     thread_start(&gate->core, "core", kit_core, gate);
     reloads_init(&gate->reloads);
+    backups_init(&gate->backups);
     reloads_start(&gate->reloads);
     return gate;
 }
@@ -547,6 +553,7 @@ void kit_gate_free(struct gate *gate)
     atomic_store(&gate->held, false);
     reloads_stop(&gate->reloads, RELOAD_WAIT_MS);
     reloads_release(&gate->reloads);
+    backups_release(&gate->backups);
     mailbox_close(&gate->box);
     thread_join(&gate->core);
     mailbox_release(&gate->box);

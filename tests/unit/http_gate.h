@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/prepare/prep.h"
+#include "server/process/backups.h"
 #include "server/process/gate.h"
 #include "server/process/guard.h"
 #include "server/process/reload.h"
@@ -37,6 +38,7 @@ struct gate {
     struct budget unsent;
     struct guard guard;
     struct reloads reloads;
+    struct backups backups; /* Closed: no backup begins. */
     struct mailbox box;
     struct thread core;
     zxid_t zxid; /* Core thread, after the start. */

@@ -1,0 +1,307 @@
+#include "cli/backup_files.h"
+
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    STAMP_LEN = 20, /* "20261122T070451.123Z" */
+    HOUR_MS = 3600000,
+    DAY_MS = 24 * HOUR_MS
+};
+
+static const char *const endings[] = {"-more" BACKUP_SUFFIX, "-full" BACKUP_SUFFIX};
+
+/* ---- One file. ---- */
+
+static enum err read_exactly(void *ctx, uint64_t offset, void *to, size_t len)
+{
+    const struct backup_open *open = ctx;
+    uint8_t *at = to;
+
+    while (len > 0) {
+        ssize_t got = pread(open->fd, at, len, (off_t)offset);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return ERR_IO;
+        }
+        at += got;
+        offset += (uint64_t)got;
+        len -= (size_t)got;
+    }
+    return ERR_OK;
+}
+
+int backup_open(const char *path, struct backup_open *ret_open)
+{
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int why = 0;
+
+    if (fd < 0) {
+        return errno;
+    }
+    if (fstat(fd, &stat) != 0) {
+        why = errno;
+    } else if (!S_ISREG(stat.st_mode)) {
+        why = S_ISDIR(stat.st_mode) ? EISDIR : EINVAL;
+    }
+    if (why != 0) {
+        (void)close(fd);
+        return why;
+    }
+    ret_open->fd = fd;
+    ret_open->input = (struct backup_input){
+        .name = path, .size = (uint64_t)stat.st_size, .read = read_exactly, .ctx = ret_open};
+    return 0;
+}
+
+void backup_close(struct backup_open *open)
+{
+    (void)close(open->fd);
+}
+
+/* ---- A directory. ---- */
+
+void backup_dir_name(int64_t made_ms, bool full, char name[BACKUP_NAME_MAX])
+{
+    time_t seconds = (time_t)(made_ms / 1000);
+    struct tm utc;
+    char stamp[STAMP_LEN];
+
+    (void)gmtime_r(&seconds, &utc);
+    (void)strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%S", &utc);
+    (void)snprintf(name, BACKUP_NAME_MAX, "%s.%03dZ%s", stamp, (int)(made_ms % 1000),
+                   endings[full]);
+}
+
+/* Takes a name apart; false if it is not that of a backup. */
+static bool take_name(const char *name, struct backup_file *ret_file)
+{
+    struct tm utc = {.tm_isdst = 0};
+    int millis = 0;
+    int end = 0;
+
+    *ret_file = (struct backup_file){.kept = false};
+    if (strlen(name) >= BACKUP_NAME_MAX ||
+        sscanf(name, "%4d%2d%2dT%2d%2d%2d.%3dZ%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday,
+               &utc.tm_hour, &utc.tm_min, &utc.tm_sec, &millis, &end) != 7 ||
+        end != STAMP_LEN) {
+        return false;
+    }
+    ret_file->full = strcmp(name + end, endings[true]) == 0;
+    if (!ret_file->full && strcmp(name + end, endings[false]) != 0) {
+        return false;
+    }
+    utc.tm_year -= 1900;
+    utc.tm_mon -= 1;
+    ret_file->made_ms = (int64_t)timegm(&utc) * 1000 + millis;
+    (void)snprintf(ret_file->name, sizeof ret_file->name, "%s", name);
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct backup_file *left = a;
+    const struct backup_file *right = b;
+
+    return strcmp(left->name, right->name);
+}
+
+/* Calls `take` for each name of the directory until it returns false. Returns 0, or the number of a
+ * system error. */
+static int for_each_name(const char *path, bool (*take)(void *ctx, const char *name), void *ctx)
+{
+    DIR *stream = opendir(path);
+    const struct dirent *entry;
+
+    if (!stream) {
+        return errno;
+    }
+    do {
+        entry = readdir(stream); /* NOLINT(concurrency-mt-unsafe): our own stream. */
+    } while (entry && take(ctx, entry->d_name));
+    (void)closedir(stream);
+    return 0;
+}
+
+static bool add_backup(void *ctx, const char *name)
+{
+    struct backup_dir *dir = ctx;
+    struct backup_file file;
+
+    if (take_name(name, &file)) {
+        MEM_GROW(dir->files, dir->count, dir->cap, BACKUP_FILES_LISTED);
+        dir->files[dir->count++] = file;
+    }
+    return dir->count < BACKUP_FILES_LISTED;
+}
+
+int backup_dir_list(const char *path, struct backup_dir *ret_dir)
+{
+    *ret_dir = (struct backup_dir){.count = 0};
+
+    int error = for_each_name(path, add_backup, ret_dir);
+
+    if (ret_dir->count > 0) {
+        qsort(ret_dir->files, ret_dir->count, sizeof *ret_dir->files, compare);
+    }
+    return error;
+}
+
+/* ---- Unfinished backups. ---- */
+
+int backup_part_open(const char *path, int *ret_fd)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int error = 0;
+
+    *ret_fd = -1;
+    if (fd < 0) {
+        return errno;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0) {
+        error = errno;
+        (void)close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* The lock of a process ends with the process. */
+static bool remove_part(void *ctx, const char *name)
+{
+    const char *dir = ctx;
+    size_t len = strlen(name);
+    size_t end = strlen(BACKUP_PART);
+    char path[BACKUP_PATH_MAX];
+    char base[BACKUP_NAME_MAX];
+    struct backup_file file;
+
+    if (len <= end || len >= BACKUP_NAME_MAX || strcmp(name + len - end, BACKUP_PART) != 0) {
+        return true;
+    }
+    (void)snprintf(base, sizeof base, "%.*s", (int)(len - end), name);
+    (void)snprintf(path, sizeof path, "%.3900s/%s", dir, name);
+    int fd = take_name(base, &file) ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            (void)unlink(path);
+        }
+        (void)close(fd);
+    }
+    return true;
+}
+
+void backup_parts_remove(const char *path)
+{
+    char dir[BACKUP_PATH_MAX];
+
+    (void)snprintf(dir, sizeof dir, "%s", path);
+    (void)for_each_name(dir, remove_part, dir);
+}
+
+void backup_dir_release(struct backup_dir *dir)
+{
+    mem_free(dir->files);
+    *dir = (struct backup_dir){.count = 0};
+}
+
+/* ---- The policy. ---- */
+
+/* Parses a number with h or d, and moves behind it. 0: it is malformed. */
+static int64_t take_span(const char **text)
+{
+    char *end = NULL;
+
+    if (**text < '0' || **text > '9') {
+        return 0;
+    }
+    errno = 0;
+    unsigned long long number = strtoull(*text, &end, 10);
+    int64_t unit_ms = *end == 'h' ? HOUR_MS : *end == 'd' ? DAY_MS : 0;
+
+    if (errno != 0 || unit_ms == 0 || number == 0 || number > 100000) {
+        return 0;
+    }
+    *text = end + 1;
+    return (int64_t)number * unit_ms;
+}
+
+bool backup_policy_parse(const char *text, struct backup_policy *ret_policy)
+{
+    *ret_policy = (struct backup_policy){.count = 0};
+    do {
+        struct backup_rule *rule = &ret_policy->rules[ret_policy->count];
+
+        text += ret_policy->count > 0 ? 1 : 0; /* The comma. */
+        rule->age_ms = take_span(&text);
+        if (rule->age_ms == 0 || *text != ':') {
+            return false;
+        }
+        text++;
+        rule->every_ms = take_span(&text);
+        if (rule->every_ms == 0 || rule->every_ms > rule->age_ms) {
+            return false;
+        }
+        ret_policy->count++;
+    } while (*text == ',' && ret_policy->count < BACKUP_RULES_MAX);
+    return *text == '\0';
+}
+
+/* The end of the chain that begins at `first`. */
+static size_t chain_end(const struct backup_dir *dir, size_t first)
+{
+    size_t end = first + 1;
+
+    while (end < dir->count && !dir->files[end].full) {
+        end++;
+    }
+    return end;
+}
+
+static void mark_rule(const struct backup_rule *rule, struct backup_dir *dir, int64_t now_ms)
+{
+    int64_t interval = -1;
+
+    for (size_t i = 0, end; i < dir->count; i = end) {
+        end = chain_end(dir, i);
+
+        int64_t last_ms = dir->files[end - 1].made_ms;
+        int64_t here = last_ms / rule->every_ms;
+
+        if (now_ms - last_ms <= rule->age_ms && here != interval) {
+            interval = here;
+            for (size_t j = i; j < end; j++) {
+                dir->files[j].kept = true;
+            }
+        }
+    }
+}
+
+void backup_policy_mark(const struct backup_policy *policy, struct backup_dir *dir, int64_t now_ms)
+{
+    size_t newest = dir->count;
+
+    for (size_t i = 0; i < policy->count; i++) {
+        mark_rule(&policy->rules[i], dir, now_ms);
+    }
+    while (newest > 0 && !dir->files[newest - 1].full) {
+        dir->files[--newest].kept = true;
+    }
+    if (newest > 0) {
+        dir->files[newest - 1].kept = true;
+    }
+}

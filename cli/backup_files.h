@@ -1,0 +1,82 @@
+/*
+ * backup_files.h - files with backups: reads them, lists those of a directory, and says which of
+ * them a policy keeps.
+ *
+ * A directory holds files TIME-full.backup and TIME-more.backup, by the UTC time at which they were
+ * made, so that their names sort by age. A chain is a full backup and the increments after it, up
+ * to the next full one: what is kept or removed is always a whole chain.
+ */
+#ifndef CLI_BACKUP_FILES_H
+#define CLI_BACKUP_FILES_H
+
+#include "cli/cmd.h"
+#include "server/backup/backup_check.h"
+
+enum {
+    BACKUP_NAME_MAX = 64,
+    BACKUP_PATH_MAX = 4096,
+    BACKUP_FILES_LISTED = 100000, /* Files of a directory. */
+    BACKUP_RULES_MAX = 8
+};
+
+#define BACKUP_SUFFIX ".backup"
+#define BACKUP_PART   ".part" /* Added to the name of a backup while it is written. */
+
+/* An open file. */
+struct backup_open {
+    struct backup_input input;
+    int fd;
+};
+
+/* Opens a file. Returns 0, or the number of a system error. */
+int backup_open(const char *path, struct backup_open *ret_open);
+void backup_close(struct backup_open *open);
+
+/* Opens a file for a backup that is to be written, empty and locked. Returns 0, or the number of a
+ * system error: EWOULDBLOCK if another process writes it. */
+int backup_part_open(const char *path, int *ret_fd);
+
+/* One file of a directory. */
+struct backup_file {
+    char name[BACKUP_NAME_MAX];
+    int64_t made_ms; /* From the name, ms since 1970. */
+    bool full;
+    bool kept;
+};
+
+struct backup_dir {
+    struct backup_file *files; /* By age, the oldest first. */
+    size_t count;
+    size_t cap;
+};
+
+/* Lists the backups of a directory; other files are ignored. Returns 0, or the number of a system
+ * error. */
+int backup_dir_list(const char *path, struct backup_dir *ret_dir);
+void backup_dir_release(struct backup_dir *dir);
+
+/* Removes the unfinished backups of the directory that no process writes any more. */
+void backup_parts_remove(const char *path);
+
+/* The name of a backup that was made at this time. */
+void backup_dir_name(int64_t made_ms, bool full, char name[BACKUP_NAME_MAX]);
+
+/* Of the backups that are at most `age_ms` old, one is kept in each `every_ms`. */
+struct backup_rule {
+    int64_t age_ms;
+    int64_t every_ms;
+};
+
+struct backup_policy {
+    struct backup_rule rules[BACKUP_RULES_MAX];
+    size_t count;
+};
+
+/* Parses "24h:1h,30d:1d". False: it is malformed. */
+bool backup_policy_parse(const char *text, struct backup_policy *ret_policy);
+
+/* Marks what the policy keeps: the newest chain always; of the others those that are the oldest in
+ * their interval of a rule. The age of a chain is that of its last file. Pure. */
+void backup_policy_mark(const struct backup_policy *policy, struct backup_dir *dir, int64_t now_ms);
+
+#endif

@@ -1,0 +1,207 @@
+#include "server/backup/backup_check.h"
+
+#include "base/check.h"
+#include "server/state/txn.h"
+#include "zab/level.h"
+#include "zab/msg.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static enum err refuse(struct backup_check *check, enum err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static enum err refuse(struct backup_check *check, enum err err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(check->why, BACKUP_WHY_MAX, format, args);
+    va_end(args);
+    return err;
+}
+
+static enum err begin_full(struct backup_check *check, const struct backup_head *head)
+{
+    struct replay *replay = &check->replay;
+
+    if (check->has_full) {
+        return refuse(
+            check, ERR_GAP,
+            "a full backup comes after another one: give one full backup, then increments");
+    }
+    check->has_full = true;
+    check->history = head->history;
+    check->least = head->least;
+    memcpy(check->cluster, head->cluster, sizeof check->cluster);
+    if (zab_config_decode(head->config, &replay->config) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    replay_keep_bytes(&replay->config_bytes, head->config);
+    enum err err = replay_check_level(replay, &replay->config);
+
+    if (err != ERR_OK) {
+        return refuse(check, err, "%s", replay->reason);
+    }
+    if (head->snapshot_bytes == 0) {
+        replay->state = state_new(replay->config.history);
+    }
+    return ERR_OK;
+}
+
+static enum err on_head(void *ctx, const struct backup_head *head)
+{
+    struct backup_check *check = ctx;
+
+    check->end = head->end;
+    check->made_ms = head->made_ms;
+    if (head->full) {
+        return begin_full(check, head);
+    }
+    if (!check->has_full) {
+        return refuse(check, ERR_GAP,
+                      "the first backup is an increment: give the full backup before it");
+    }
+    if (head->history != check->history ||
+        memcmp(head->cluster, check->cluster, sizeof check->cluster) != 0) {
+        return refuse(check, ERR_GAP, "%s",
+                      head->history != check->history
+                          ? "an increment is from another history than the full backup"
+                          : "an increment is from another cluster than the full backup");
+    }
+    return ERR_OK;
+}
+
+static enum err on_snapshot(void *ctx, const struct vfs *vfs, const char *name)
+{
+    struct backup_check *check = ctx;
+    struct store_snap_reader *reader;
+    struct store_snap_info info;
+    enum err err = store_snap_open_file(vfs, name, ZAB_RECORD_BYTES_MAX, &reader, &info);
+
+    if (err != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    err = replay_snapshot(&check->replay, reader, &info);
+    store_snap_close(reader);
+    if (err == ERR_NEWER) {
+        return refuse(check, err, "%s", check->replay.reason);
+    }
+    if (err == ERR_OK && info.start == info.end && !replay_fits_snapshot(&check->replay)) {
+        err = ERR_CORRUPT;
+    }
+    return err;
+}
+
+/* Whether the record lies behind the place where the replay is to stop. A change of the members has
+ * the time of the transaction before it. */
+static bool is_behind(const struct backup_check *check, const struct logrec *rec)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+
+    if (check->until.has_zxid && rec->zxid > check->until.zxid) {
+        return true;
+    }
+    return check->until.has_time && rec->type == LOGREC_TXN &&
+           txn_open(&reader, logrec_payload(rec), &header) == ERR_OK &&
+           header.stamp_ms > check->until.time_ms;
+}
+
+static enum err on_record(void *ctx, struct logrec *rec)
+{
+    struct backup_check *check = ctx;
+
+    check->is_cut = check->is_cut || is_behind(check, rec);
+    if (check->is_cut) {
+        return ERR_OK; /* The rest is read, too: all of the file must be sound. */
+    }
+    enum err err = replay_record(&check->replay, rec);
+
+    if (err == ERR_NEWER) {
+        return refuse(check, err, "%s", check->replay.reason);
+    }
+    check->records++;
+    return err == ERR_OK ? ERR_OK : ERR_CORRUPT;
+}
+
+static void on_progress(void *ctx, uint64_t bytes, uint64_t size)
+{
+    struct backup_check *check = ctx;
+
+    if (check->on_progress) {
+        check->on_progress(check->progress_ctx, bytes, size);
+    }
+}
+
+static enum err check_one(struct backup_check *check, const struct backup_input *input)
+{
+    const struct backup_visitor visitor = {.on_head = on_head,
+                                           .on_snapshot = on_snapshot,
+                                           .on_record = on_record,
+                                           .on_progress = on_progress,
+                                           .ctx = check};
+    struct backup_end end;
+    enum err err = backup_read(input, &visitor, &check->mark, &end, check->why);
+
+    if (err == ERR_OK && !check->is_cut && state_digest(check->replay.state) != end.digest) {
+        return refuse(check, ERR_CORRUPT,
+                      "%.200s: the state at its end has another digest than that of the replica",
+                      input->name);
+    }
+    return err;
+}
+
+/* Whether the place where the replay was to stop lies in the backups. */
+static enum err check_until(struct backup_check *check)
+{
+    const struct backup_until *until = &check->until;
+
+    if (until->has_zxid && until->zxid > check->end) {
+        return refuse(check, ERR_BAD_ARGUMENTS,
+                      "zxid 0x%" PRIx64 " lies behind the end of the backups, 0x%" PRIx64
+                      ": give the increments up to it",
+                      until->zxid, check->end);
+    }
+    if (check->at.zxid < check->least) {
+        return refuse(check, ERR_BAD_ARGUMENTS,
+                      "this full backup can be restored at zxid 0x%" PRIx64
+                      " at the earliest: use an older one",
+                      check->least);
+    }
+    if (until->has_time && state_stamp_ms(check->replay.state) > until->time_ms) {
+        return refuse(check, ERR_BAD_ARGUMENTS,
+                      "this full backup is later than the time: use an older one");
+    }
+    return ERR_OK;
+}
+
+enum err backup_check(struct backup_check *check, const struct backup_input *inputs, size_t count,
+                      char why[BACKUP_WHY_MAX])
+{
+    enum err err = ERR_OK;
+
+    ASSERT(count > 0);
+    check->why = why;
+    check->replay.level_max = ZAB_LEVEL_KNOWN;
+    check->mark = (struct backup_mark){.is_known = false};
+    for (size_t i = 0; i < count && err == ERR_OK; i++) {
+        err = check_one(check, &inputs[i]);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    check->at = (struct backup_mark){
+        .is_known = true, .zxid = check->replay.at, .chain = check->replay.chain};
+    return check_until(check);
+}
+
+void backup_check_release(struct backup_check *check)
+{
+    if (check->replay.state) {
+        state_free(check->replay.state);
+        check->replay.state = NULL;
+    }
+    replay_release(&check->replay);
+}

@@ -1,0 +1,50 @@
+/*
+ * backup_check.h - replays a full backup and the increments behind it into a state, and compares
+ * the digests. What was checked so can be restored.
+ */
+#ifndef SERVER_BACKUP_CHECK_H
+#define SERVER_BACKUP_CHECK_H
+
+#include "server/backup/backup_reader.h"
+#include "server/backup/replay.h"
+
+/* Where to stop. */
+struct backup_until {
+    bool has_zxid;
+    bool has_time;
+    zxid_t zxid;     /* The last record to take. */
+    int64_t time_ms; /* Take nothing from the first transaction on that is later; ms since 1970. */
+};
+
+struct backup_check {
+    struct backup_until until;
+    struct replay replay;
+    uint8_t cluster[STORE_CLUSTER_LEN];
+    uint64_t history;
+    zxid_t least;          /* Whole from here on. */
+    zxid_t end;            /* End of the last backup. */
+    int64_t made_ms;       /* When that was made. */
+    struct backup_mark at; /* Where the replay stopped. */
+    bool is_cut;           /* Because of `until`. */
+    uint64_t records;      /* Records that were replayed. */
+
+    void (*on_progress)(void *ctx, uint64_t bytes, uint64_t size);
+    void *progress_ctx;
+    /* Only for the time of the call. */
+    struct backup_mark mark;
+    bool has_full;
+    char *why;
+};
+
+/* Replays the backups in their order; the first is a full one. The caller sets `until`
+ * and the progress beforehand, and calls backup_check_release after it. Errors,
+ * with a sentence: those of backup_read; ERR_CORRUPT also if a digest differs; ERR_GAP if the
+ * backups do not follow each other or are from different histories; ERR_BAD_ARGUMENTS if `until`
+ * lies outside of them. */
+enum err backup_check(struct backup_check *check, const struct backup_input *inputs, size_t count,
+                      char why[BACKUP_WHY_MAX]);
+
+/* Frees also the state. */
+void backup_check_release(struct backup_check *check);
+
+#endif
