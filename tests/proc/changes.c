@@ -7,6 +7,7 @@
  *
  *     changes [--count N] [--seed N] [--print FILE]
  */
+#include "base/check.h"
 #include "base/os_rng.h"
 #include "tests/proc/history_run.h"
 #include "tests/proc/membership.h"
@@ -215,23 +216,13 @@ static uint32_t pick(struct rng *rng, enum role role)
 
 static bool is_possible(enum what what)
 {
-    uint32_t voters = count_role(VOTER);
+    bool has_spare = count_role(VOTER) > FOUNDERS;
+    bool has_observer = count_role(OBSERVER) > 0;
 
-    switch (what) {
-    case ADD:
-        return count_role(OUTSIDE) > 0;
-    case PROMOTE:
-        return count_role(OBSERVER) > 0;
-    case DEMOTE:
-        return voters > FOUNDERS;
-    case REMOVE:
-        return count_role(OBSERVER) > 0 || voters > FOUNDERS;
-    case REPLACE:
-        return count_role(OBSERVER) > 0;
-    case WHATS:
-        break;
-    }
-    return false;
+    return what == ADD      ? count_role(OUTSIDE) > 0
+           : what == DEMOTE ? has_spare
+           : what == REMOVE ? has_spare || has_observer
+                            : has_observer;
 }
 
 /* The role of one that is removed. */
@@ -317,7 +308,7 @@ struct fault {
     enum victim victim;
     uint32_t index;
     uint64_t after_us;
-    uint64_t at_us; /* When it was killed; 0: it was not. */
+    uint64_t at_us; /* When it was killed. */
 };
 
 /* The member that the change is about; of a replacement one of the two. */
@@ -361,21 +352,68 @@ static void play_fault(struct fault *fault)
     const struct timespec pause = {.tv_nsec = (long)fault->after_us * 1000};
 
     (void)ppoll(NULL, 0, &pause, NULL);
-    uint64_t now_us = os_now_us();
-
-    fault->at_us = kill_one(fault->index) ? now_us : 0;
+    fault->at_us = os_now_us();
+    if (kill_one(fault->index)) {
+        return;
+    }
+    fault->victim = BYSTANDER; /* The removed one has ended already. */
+    for (fault->index = 0; roles[fault->index] != VOTER || !kill_one(fault->index);) {
+        fault->index++;
+        ASSERT(fault->index < REPLICAS);
+    }
 }
 
-static void note_outcome(const struct step *step, long status)
+enum outcome {
+    MADE,
+    REFUSED,
+    OPEN /* Unknown. */
+};
+
+static enum outcome take_outcome(const struct step *step, long status)
 {
     if (status / 100 == 2) {
         counts.made[step->what]++;
-    } else if (status == 409 || status == 404 || status == 503) {
-        counts.refused[step->what]++;
-    } else {
-        ENSEMBLE_CHECK(&ensemble, status == 0 || status == 504);
-        counts.open[step->what]++;
+        return MADE;
     }
+    if (status == 409 || status == 404 || status == 503) {
+        counts.refused[step->what]++;
+        return REFUSED;
+    }
+    ENSEMBLE_CHECK(&ensemble, status == 0 || status == 504);
+    counts.open[step->what]++;
+    return OPEN;
+}
+
+/* What the change makes of the members. */
+static void apply(const struct step *step, enum role of[REPLICAS])
+{
+    static const enum role after[WHATS] = {[ADD] = OBSERVER,
+                                           [PROMOTE] = VOTER,
+                                           [DEMOTE] = OBSERVER,
+                                           [REMOVE] = OUTSIDE,
+                                           [REPLACE] = OUTSIDE};
+
+    of[step->subject] = after[step->what];
+    if (step->what == REPLACE) {
+        of[step->other] = VOTER;
+    }
+}
+
+/* The members are those after a change that was answered, those before one that was refused, and
+ * of the others one or the other. */
+static void check_members(const struct step *step, enum outcome outcome,
+                          const enum role before[REPLICAS])
+{
+    enum role after[REPLICAS];
+    bool is_done = false;
+    bool is_not_done = memcmp(roles, before, sizeof(roles)) == 0;
+
+    memcpy(after, before, sizeof(after));
+    apply(step, after);
+    is_done = memcmp(roles, after, sizeof(roles)) == 0;
+    ENSEMBLE_CHECK(&ensemble, outcome == MADE      ? is_done
+                              : outcome == REFUSED ? is_not_done
+                                                   : is_done || is_not_done);
 }
 
 /* All replicas that were killed start again, and one that may have been added. */
@@ -427,8 +465,11 @@ static void play_one(struct rng *rng)
     struct step step = {.what = ADD};
     struct sender sender = {.call = &step.call};
     struct fault fault;
+    enum role before[REPLICAS];
+    enum outcome outcome = OPEN;
     uint64_t start_ms = 0;
 
+    memcpy(before, roles, sizeof(before));
     draw(rng, &step);
     wait_in_step(rng, &step);
     draw_fault(rng, &step, &fault);
@@ -440,14 +481,13 @@ static void play_one(struct rng *rng)
     thread_start(&sender.thread, "sender", send_it, &sender);
     play_fault(&fault);
     thread_join(&sender.thread);
-    note_outcome(&step, sender.status);
-    if (fault.at_us != 0) {
-        counts.killed[fault.victim][fault.at_us > sender.answered_us]++;
-    }
+    outcome = take_outcome(&step, sender.status);
+    counts.killed[fault.victim][fault.at_us > sender.answered_us]++;
     start_ms = os_now_ms();
     start_again(&step);
     stop_strangers(&step);
     wait_agreed(&step, start_ms);
+    check_members(&step, outcome, before);
 }
 
 /* ---- The run ---- */
