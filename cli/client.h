@@ -34,6 +34,7 @@ enum {
     HTTP_OK = 200,
     HTTP_NO_CONTENT = 204,
     HTTP_UNAUTHORIZED = 401,
+    HTTP_NOT_FOUND = 404,
     HTTP_LATE = 412, /* If-Match or a version does not match: another client wrote first. */
     HTTP_TOO_MANY = 429,
     HTTP_BAD_GATEWAY = 502,

@@ -69,6 +69,16 @@ static void take_ends(const struct client *client, CURLM *multi)
     }
 }
 
+/* Waits for data. Returns true when a signal ends the wait for the answers; those that are missing
+ * then are errors. */
+static bool is_interrupted(const struct client *client, CURLM *multi)
+{
+    struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
+
+    (void)curl_multi_poll(multi, &fd, client->interrupt_fd >= 0 ? 1 : 0, POLL_MS, NULL);
+    return fd.revents != 0;
+}
+
 static int run(struct cli *cli, const char *target, struct replicas *replicas)
 {
     CURLM *multi = curl_handles_multi();
@@ -80,8 +90,8 @@ static int run(struct cli *cli, const char *target, struct replicas *replicas)
     }
     while (begun && running) { /* Each request has its own deadline. */
         (void)curl_multi_perform(multi, &running);
-        if (running) {
-            (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);
+        if (running && is_interrupted(cli->client, multi)) {
+            break;
         }
     }
     take_ends(cli->client, multi);

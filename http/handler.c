@@ -269,6 +269,7 @@ static enum MHD_Result run_op(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
+    gate_note_request(conn->http->gate, &request->args, &conn->principal);
     http_session_look(conn);
     if (needs_session(request) && request->auth.session_id == 0) {
         /* The session may be too new for this replica to know it. */

@@ -48,6 +48,7 @@ static void fill(struct ws_message *message)
     struct op_request *request = message->request;
     enum op_kind kind = op_args_kind(&request->args);
 
+    gate_note_request(message->ws->gate, &request->args, &message->socket->principal);
     request->on_reply = on_reply;
     request->ctx = message;
     message->about_session = ws_message_has_field(request->def, OP_FIELD_HASH);

@@ -85,10 +85,9 @@ static const struct config_row rows[] = {
     FLAG("inheritAcl", clients.inherit_acl,
          "true: a znode created without an ACL gets that of its parent; give all replicas the same "
          "value"),
-    FLAG(
-        "showClients", process.show_clients,
-        "true: every client may list all sessions and watches; false: only its own (the super user "
-        "all)"),
+    FLAG("showClients", process.show_clients,
+         "true: every client may list all sessions, watches and busy clients; false: only its own "
+         "(the super user all)"),
     TEXT("environment", process.environment, "", 0,
          "name of this ensemble, for example production; reported by /status/v1"),
     NUMBER("httpThreads", U32, clients.http_threads, "2", 1, 64, "threads that serve HTTP"),

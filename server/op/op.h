@@ -61,6 +61,7 @@ enum op_id {
     OP_MEMBER_REMOVE = 42,
     OP_MEMBERS_CHANGE = 43,
     OP_BACKUP = 44, /* A backup of the replica; HTTP only, super user only. */
+    OP_TOP = 45,    /* Exists over HTTP only. */
     OP_IDS          /* Size of tables by id; 0 is no operation. */
 };
 

@@ -179,6 +179,7 @@ static const struct op_def table[] = {
             CHANGE_FIELDS(BODY))},
     {OP_BACKUP, "backup", "GET", "/backup/v1", "", OP_KIND_FRONT, OP_SHAPE_BACKUP, 200, 0,
      FIELDS(FULL("since", SINCE, QUERY, since, AT(has_since), 0, 0))},
+    {OP_TOP, "top", "GET", "/top/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none},
     {.name = NULL},
 };
 
@@ -222,7 +223,8 @@ bool op_is_internal(enum op_id op)
 bool op_is_http_only(enum op_id op)
 {
     return op == OP_EXPORT || op == OP_IMPORT || op == OP_WATCHES || op == OP_TREND ||
-           op == OP_RELOAD || op == OP_LEVEL || op == OP_BACKUP || op_changes_members(op);
+           op == OP_RELOAD || op == OP_LEVEL || op == OP_TOP || op == OP_BACKUP ||
+           op_changes_members(op);
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)

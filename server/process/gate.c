@@ -23,10 +23,12 @@ void gate_init(struct gate *gate, struct server *server)
     gate_shares_init(gate);
     guard_init(&gate->guard, config->clients.super_digest);
     slow_init(&gate->slow);
+    gate->top = top_new(os_now_ms());
 }
 
 void gate_release(struct gate *gate)
 {
+    top_free(gate->top);
     slow_release(&gate->slow);
     guard_release(&gate->guard);
     gate_shares_release(gate);

@@ -146,6 +146,14 @@ void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figure
  * thread. */
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);
 
+/* Counts a request for gate_write_top; see top.h. Any thread; never waits. */
+void gate_note_request(struct gate *gate, const struct op_args *args,
+                       const struct op_principal *who);
+
+/* Writes one JSON value: the busiest prefixes of paths and clients, as far as the principal may see
+ * them. Any thread. */
+void gate_write_top(struct gate *gate, const struct op_principal *who, struct jsonw *json);
+
 /* Writes the answer of an OP_SHAPE_INFO operation, one JSON value. `session` is the public id of
  * the request's session, or 0. Returns the version of the configuration in the answer of
  * OP_ENSEMBLE, else 0. Any thread. */

@@ -49,6 +49,8 @@ zxid_t gate_write_info(struct gate *gate, const struct op_args *args,
         version = gate_write_ensemble(gate, principal->https, json);
     } else if (op == OP_LIMITS) {
         gate_write_limits(gate, json);
+    } else if (op == OP_TOP) {
+        gate_write_top(gate, principal, json);
     } else if (op == OP_TREND) {
         gate_write_trend(gate, args, json);
     } else {

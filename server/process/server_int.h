@@ -30,6 +30,7 @@
 #include "server/process/server.h"
 #include "server/process/slow.h"
 #include "server/process/snap_send.h"
+#include "server/process/top.h"
 #include "server/process/trend.h"
 #include "server/replica/replica.h"
 #include "server/sessions/heard.h"
@@ -306,6 +307,7 @@ struct gate {
     struct buckets remembered_address; /* Tokens for remembered results, by address. */
     struct guard guard;
     struct slow_log slow;
+    struct top *top;
 };
 
 /* ---- Sampler: counters of the recent past, for plots. ---- */

@@ -30,11 +30,13 @@ struct watch_listing {
     const struct op_principal *who;
     struct slice path; /* Only watches at exactly this path; empty: at any path. */
     uint64_t session;  /* Only watches of clients in this session; 0: of all clients. */
-    bool clients;      /* Each row is a client with its number of watches, not one watch. */
+    bool clients; /* Each row is a client with its number of watches, not one watch. The rows are
+                     those with the most watches, these first. */
     uint32_t limit;
 
     /* The answer. */
-    struct buf rows; /* JSON objects, with commas between them. */
+    struct buf rows; /* JSON objects, with commas between them; not those of `best`. */
+    struct watch_listing_best *best; /* If `clients`: a heap of `count` clients. */
     uint32_t count;
     bool truncated;  /* There may be more rows. */
     uint32_t looked; /* Clients and watches that the present front end has looked at. */
@@ -68,7 +70,7 @@ bool watch_listing_add_client(struct watch_listing *listing,
 bool watch_listing_add_watch(struct watch_listing *listing,
                              const struct watch_listing_client *client, const struct watch *watch);
 
-/* Writes one JSON value: {"watches":[...],"truncated"}, or {"clients":[...],"truncated"}. */
-void watch_listing_write(const struct watch_listing *listing, struct jsonw *json);
+/* Writes one JSON value, once: {"watches":[...],"truncated"}, or {"clients":[...],"truncated"}. */
+void watch_listing_write(struct watch_listing *listing, struct jsonw *json);
 
 #endif

@@ -2,6 +2,7 @@
 #include "server/op/acl.h"
 #include "server/read/view_int.h"
 #include "server/state/cut.h"
+#include "server/state/path.h"
 
 struct view {
     pthread_rwlock_t lock;
@@ -133,6 +134,20 @@ bool view_may_read(const struct state *state, const struct op_principal *who,
     uint32_t acl = znode_acl(node);
 
     return acl == 0 || acl_allows(state_acl(state, acl), who, ACL_READ);
+}
+
+bool view_shows_path(const struct state *state, const struct op_principal *who, struct slice path)
+{
+    if (state_find(state, path) == NULL) {
+        return false;
+    }
+    while (path.len > 1) {
+        path = path_parent(path);
+        if (!view_may_read(state, who, state_find(state, path))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void view_look(const struct state *state, const struct op_principal *who,

@@ -125,6 +125,10 @@ void view_set_clients(struct view *view, struct heard *heard, bool show_all);
 /* Whether a client may see another client, which `from` describes (principal_from). */
 bool view_shows_client(const struct view *view, const struct op_principal *who, struct slice from);
 
+/* Whether a client may know that the path exists: it does, and the client may read each znode above
+ * it, and so list the children on the way. The caller holds the lock. */
+bool view_shows_path(const struct state *state, const struct op_principal *who, struct slice path);
+
 /* Fills what a client sees of a session; the caller holds the lock. */
 struct state_session;
 void view_fill_session(const struct state_session *session, struct op_session_info *ret_info);

@@ -467,6 +467,13 @@ const about = {
     'no permission': ALL_SEE,
     'no ensemble': AGAIN,
   },
+  top: {
+    success: ['z top --once', `z top --once -n 1 ${SOME_DEAD}`],
+    'not found': 'there is nothing to find',
+    conflict: READS,
+    'no permission': ALL_SEE,
+    'no ensemble': ['z top --once'],
+  },
   doctor: {
     success: [
       ['z doctor', { code: [0, 1], value: true }], // It may find a slow disk.
