@@ -3,6 +3,11 @@
 #include "base/check.h"
 #include "base/wire.h"
 
+#ifdef __aarch64__
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#endif
+
 enum {
     WORD = 8
 };
@@ -65,6 +70,27 @@ __attribute__((target("sse4.2"))) uint32_t crc32c_hardware(uint32_t crc, const u
     crc = (uint32_t)wide;
     for (; len > 0; data++, len--) {
         crc = __builtin_ia32_crc32qi(crc, *data);
+    }
+    return crc;
+}
+
+#elif defined(__aarch64__)
+
+bool crc32c_has_hardware(void)
+{
+    const unsigned long hwcap_crc32 = 1UL << 7; /* HWCAP_CRC32 of the kernel's interface. */
+
+    return (getauxval(AT_HWCAP) & hwcap_crc32) != 0;
+}
+
+__attribute__((target("+crc"))) uint32_t crc32c_hardware(uint32_t crc, const uint8_t *data,
+                                                         size_t len)
+{
+    for (; len >= WORD; data += WORD, len -= WORD) {
+        crc = __crc32cd(crc, wire_load_u64(data));
+    }
+    for (; len > 0; data++, len--) {
+        crc = __crc32cb(crc, *data);
     }
     return crc;
 }
