@@ -1,0 +1,474 @@
+#!/usr/bin/env python3
+"""deploy/kubernetes: its manifests are right, and pods made from them work. See README.md here.
+
+Usage: kubernetes.py packages|manifests|pods|long --zabra BINARY [--image ROOT]
+Prints each fault; exit code 77: what the check needs is not here.
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import kustomize
+import pods
+from pods import Failed, find, wait
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+FOLDER = TOP / "deploy" / "kubernetes"
+FOLDERS = ("base", "overlays/development", "overlays/production")
+NOT_HERE = 77
+END_MS = 10000  # What a replica needs to end beside drainDelay and drainTimeout.
+LATE_S = 30  # In the long run names are late by this.
+STEP_S = 120  # A promotion takes ten seconds in step, and all of this on a loaded machine.
+
+faults = []
+
+
+def check(holds, fault):
+    if not holds:
+        faults.append(fault)
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+# ---- Packages of npm. ----
+
+
+def check_packages(_):
+    with open(HERE / ".lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = HERE / "node_modules" / ".of-lock"
+        wanted = (HERE / "package-lock.json").read_text()
+        if stamp.exists() and stamp.read_text() == wanted:
+            return 0
+        if not shutil.which("npm"):
+            print("npm is not installed")
+            return NOT_HERE
+        words = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        if subprocess.run(words, cwd=HERE, check=False).returncode:
+            if subprocess.run(["npm", "ping"], capture_output=True, check=False).returncode == 0:
+                return 1
+            print("the npm registry cannot be reached")
+            return NOT_HERE
+        stamp.write_text(wanted)
+        return 0
+
+
+# ---- Manifests. ----
+
+
+def compare_with_kubectl(folder, items):
+    """kubectl of Debian is too old for components: only a later one is asked."""
+    if not shutil.which("kubectl"):
+        return
+    ended = subprocess.run(["kubectl", "kustomize", FOLDER / folder], capture_output=True, text=True,
+                           check=False)
+    if ended.returncode and "unknown field" in ended.stderr:
+        return
+    check(ended.returncode == 0, f"{folder}: {ended.stderr}")
+    ordered = [sorted(some, key=lambda item: (item["kind"], item["metadata"]["name"])) for some in
+               (items, [item for item in kustomize.yaml.safe_load_all(ended.stdout) if item])]
+    check(ordered[0] == ordered[1], f"{folder}: kubectl kustomize gives other documents")
+
+
+def templates(items):
+    """All specifications of pods, with the names of their owners."""
+    for item in items:
+        spec = item.get("spec", {})
+        spec = spec.get("jobTemplate", {"spec": spec})["spec"]
+        if "template" in spec:
+            yield item["metadata"]["name"], spec["template"]["spec"]
+
+
+def check_restricted(where, spec):
+    """The profile "restricted" of the pod security standards, and a read-only root."""
+    pod = spec["securityContext"]
+    check(pod.get("runAsNonRoot") is True and pod.get("runAsUser") == 65532, f"{where}: root")
+    check(pod.get("seccompProfile", {}).get("type") == "RuntimeDefault", f"{where}: seccomp")
+    check(spec.get("automountServiceAccountToken") is False, f"{where}: a token is mounted")
+    check(spec.get("enableServiceLinks") is False,
+          f"{where}: variables of services may be keys of the configuration")
+    for one in spec["containers"]:
+        rights = one.get("securityContext", {})
+        check(rights.get("allowPrivilegeEscalation") is False, f"{where}: may gain rights")
+        check(rights.get("readOnlyRootFilesystem") is True, f"{where}: may write into its root")
+        check(rights.get("capabilities") == {"drop": ["ALL"]}, f"{where}: keeps capabilities")
+        check("memory" in one["resources"]["limits"], f"{where}: no bound of memory")
+        check(":" in one["image"] or one["image"] == "zabra", f"{where}: an image without a tag")
+
+
+def check_volumes(where, spec, claims, docs):
+    known = {volume["name"] for volume in spec["volumes"]} | claims
+    for one in spec["containers"]:
+        for mount in one["volumeMounts"]:
+            check(mount["name"] in known, f"{where}: there is no volume {mount['name']}")
+    for volume in spec["volumes"]:
+        name = volume.get("secret", {}).get("secretName")
+        check(not name or f"secret generic {name}" in docs or f"secret tls {name}" in docs,
+              f"docs/kubernetes.md does not say how the secret {name} is made")
+        check(not name or volume["secret"].get("defaultMode") == 0o440,
+              f"{where}: other users may read the secret {name}")
+
+
+def check_commands(args, items):
+    """Each container runs a command of zabra, with options that it has."""
+    for owner, spec in templates(items):
+        command, *words = spec["containers"][0]["args"]
+        text = pods.run(args.zabra, "help", command)
+        for word in words:
+            check(not word.startswith("--") or word in text, f"{owner}: {command} has no {word}")
+
+
+def check_configuration(where, items, known_keys):
+    """Each key of the file, and each variable of the environment, is one that zabra knows."""
+    text = find(items, "ConfigMap", "zabra-config")["data"]["zabra.cfg"]
+    keys = dict(re.findall(r"^([A-Za-z]+)=(.*)$", text, re.M))
+    names = {"ZABRA_" + re.sub(r"([A-Z])", r"_\1", key).upper() for key in known_keys}
+    names |= {"ZABRA_ENDPOINTS", "ZABRA_USER", "ZABRA_PASSWORD_FILE", "ZABRA_CA"}
+    for key in keys:
+        check(key in known_keys, f"zabra.cfg: {key} is no key")
+    for owner, spec in templates(items):
+        for entry in spec["containers"][0]["env"]:
+            name = entry["name"]
+            check(name in names or name in ("POD_NAME", "POD_NAMESPACE"),
+                  f"{where}: {owner}: {name} is no key")
+    return keys
+
+
+def check_stateful_set(where, items, keys):
+    stateful = find(items, "StatefulSet", "zabra")["spec"]
+    spec = stateful["template"]["spec"]
+    check(stateful["podManagementPolicy"] == "Parallel", f"{where}: pods wait for each other")
+    peers = find(items, "Service", stateful["serviceName"])["spec"]
+    check(peers["clusterIP"] == "None" and peers["publishNotReadyAddresses"] is True,
+          f"{where}: pods that are not ready have no name")
+    check(not find(items, "Service", "zabra")["spec"].get("publishNotReadyAddresses"),
+          f"{where}: clients reach replicas that are not ready")
+    check(find(items, "PodDisruptionBudget", "zabra")["spec"]["maxUnavailable"] == 1,
+          f"{where}: more than one replica may be ended at a time")
+    need_ms = int(keys["drainDelay"]) + int(keys["drainTimeout"]) + END_MS
+    check(spec["terminationGracePeriodSeconds"] * 1000 > need_ms, f"{where}: no time to drain")
+    check("lifecycle" not in spec["containers"][0], f"{where}: a hook")
+    ports = {entry["name"]: entry["containerPort"] for entry in spec["containers"][0]["ports"]}
+    listened = {"clients": keys["clientPort"], "peers": keys["peerListen"].rsplit(":")[-1],
+                "probes": keys["probeListen"].rsplit(":")[-1]}
+    check({name: str(port) for name, port in ports.items()} == listened,
+          f"{where}: the ports differ from those of zabra.cfg")
+    for item in items:
+        if item["kind"] == "Service":
+            for port in item["spec"]["ports"]:
+                check(ports.get(port["targetPort"]) == port["port"],
+                      f"{where}: {item['metadata']['name']}: port {port['port']}")
+
+
+def check_schema(items):
+    ended = subprocess.run(["node", HERE / "schema.js"], input=json.dumps(items), text=True,
+                           stdout=subprocess.PIPE, check=False)
+    print(ended.stdout, end="")
+    return ended.returncode
+
+
+def check_manifests(args):
+    help_text = pods.run(args.zabra, "help", "serve")
+    known = set(re.findall(r"^  ([a-z][A-Za-z0-9]+) ", help_text, re.M))
+    docs = (TOP / "docs" / "kubernetes.md").read_text()
+    everything = []
+    for folder in FOLDERS:
+        items = kustomize.build(FOLDER / folder)
+        everything += items
+        check_commands(args, items)
+        compare_with_kubectl(folder, items)
+        keys = check_configuration(folder, items, known)
+        check_stateful_set(folder, items, keys)
+        for owner, spec in templates(items):
+            stateful = owner == "zabra"
+            check_restricted(f"{folder}: {owner}", spec)
+            check_volumes(f"{folder}: {owner}", spec, {"data"} if stateful else set(), docs)
+    for name in ("restore.yaml", "restore-claim.yaml"):
+        items = kustomize.documents(FOLDER / name)
+        everything += items
+        check_commands(args, items)
+        for owner, spec in templates(items):
+            check_restricted(f"{name}: {owner}", spec)
+            check_volumes(f"{name}: {owner}", spec, set(), docs)
+    return check_schema(everything)
+
+
+# ---- Pods. ----
+
+
+class Load:
+    """A client that writes all the time; each write must succeed at some pod within 30 s."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.count = 0
+        self.failed = None
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        try:
+            while not self.ends.is_set():
+                self.cluster.write(f"load-{self.count}", str(self.count))
+                self.count += 1
+                time.sleep(0.02)
+        except Failed as failed:
+            self.failed = failed
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
+
+    def verify(self, pod):
+        """All that was acknowledged is at this pod."""
+        if self.failed:
+            raise self.failed
+        for number in range(self.count):
+            path = f"/znodes/v1/load-{number}?consistency=linearizable"
+            reply = self.cluster.call(pod, "GET", path)
+            if reply.status != 200:
+                raise Failed(f"{pod.name} lacks load-{number}: {reply.status} {reply.text}")
+        say(f"{self.count} writes, none lost")
+
+
+def voters(pod):
+    """The ids of the voters, as this pod knows them."""
+    code, text = pod.exec("members", "-o", "json")
+    members = json.loads(text).get("members", []) if code == 0 else []
+    return [member["id"] for member in members if member["role"] == "voter"]
+
+
+def expect_waiting(cluster):
+    """Without names nothing is founded; the processes are alive and say why."""
+    for pod in cluster.pods:
+        wait(f"{pod.name} is alive", lambda: pod.probe("liveness").status == 200, STEP_S)
+        ready = pod.probe("readiness")
+        if ready.status != 503 or "the name has no address" not in ready.text:
+            raise Failed(f"{pod.name}: {ready.status} {ready.text}")
+        code, text = pod.exec("probe", "ready", "--config", "/etc/zabra/config/zabra.cfg")
+        if code != 1 or "is not ready: member: no ensemble is founded yet" not in text:
+            raise Failed(f"zabra probe: {code} {text}")
+
+
+def found(cluster, late_s):
+    """Three pods, whose names are late; the third one comes later than the others."""
+    cluster.scale(2)
+    expect_waiting(cluster)
+    time.sleep(late_s)
+    for pod in cluster.pods:
+        if pod.process.poll() is not None:
+            raise Failed(f"{pod.name} has ended while it had no name")
+    cluster.publish(*cluster.pods)
+    time.sleep(min(late_s, 5))
+    if any(pod.is_ready() for pod in cluster.pods):
+        raise Failed("two of three pods founded an ensemble")
+    cluster.scale(3)
+    time.sleep(late_s)
+    cluster.publish(*cluster.pods)
+    cluster.wait_ready(seconds=STEP_S)
+    wait("three voters", lambda: voters(cluster.pods[0]) == [1, 2, 3], STEP_S)
+    say("three pods are ready")
+
+
+def end_all(cluster):
+    """A drain with clients, and then the end: exit code 0, within the grace."""
+    for pod in cluster.pods:
+        pod.process.terminate()
+    for pod in cluster.pods:
+        code = pod.stop()
+        if code != 0:
+            raise Failed(f"{pod.name} ended with {code}")
+
+
+def restart_each(cluster):
+    """A rolling update: from the highest ordinal down; each pod comes back with a new address."""
+    for pod in reversed(cluster.pods):
+        code = pod.stop()
+        if code != 0:
+            raise Failed(f"{pod.name} ended with {code}")
+        cluster.unpublish(pod)
+        pod.start()
+        time.sleep(2)
+        cluster.publish(pod)
+        cluster.wait_ready(pod, seconds=STEP_S)
+    say("each pod was restarted")
+
+
+def scale_up(cluster, late_s):
+    """The new pods become voters by themselves."""
+    cluster.scale(5)
+    time.sleep(late_s)
+    cluster.publish(*cluster.pods)
+    cluster.wait_ready(seconds=STEP_S)
+    wait("five voters", lambda: voters(cluster.pods[0]) == [1, 2, 3, 4, 5], STEP_S)
+    say("five pods vote")
+
+
+def remove(cluster, count):
+    """As docs/kubernetes.md says: a member is removed before its pod goes. The container that the
+    kubelet starts again stays out."""
+    while len(cluster.pods) > count:
+        pod = cluster.pods[-1]
+        cluster.pods[0].super("members", "remove", str(pod.ordinal + 1))
+        for _ in range(2):
+            code = pod.process.wait(STEP_S)
+            if code != 6 or not pod.says("has removed this replica"):
+                raise Failed(f"{pod.name} ended with {code}")
+            pod.start()
+        pod.process.wait(STEP_S)
+        cluster.shrink(len(cluster.pods) - 1)
+        cluster.delete_claim(f"data-{pod.name}")
+    wait("three voters", lambda: voters(cluster.pods[0]) == [1, 2, 3], STEP_S)
+    cluster.wait_ready(seconds=STEP_S)
+    say("two pods were removed")
+
+
+def lose_volume(cluster):
+    """A volume is lost: the pod is refilled, and votes again."""
+    pod = cluster.pods[1]
+    pod.kill()
+    cluster.delete_claim("data-zabra-1")
+    pod.start()
+    cluster.publish(pod)
+    cluster.wait_ready(pod, seconds=STEP_S)
+    say("a lost volume was refilled")
+
+
+def back_up(cluster):
+    """What the CronJob runs, twice: a full backup, and the changes since."""
+    spec = dict(templates(cluster.items))["zabra-backup"]
+    for _ in range(2):
+        cluster.write("backed-up", "data")
+        code, text = cluster.run_job("zabra-backup", spec)
+        if code != 0:
+            raise Failed(f"the backup ended with {code}: {text}")
+    say("two backups")
+
+
+def restore(cluster):
+    """All volumes are lost; the job of docs/kubernetes.md restores the first, and the others join."""
+    end_all(cluster)
+    cluster.shrink(0)
+    for ordinal in range(3):
+        cluster.delete_claim(f"data-zabra-{ordinal}")
+    backups = sorted((cluster.folder / "claims" / "zabra-backups").iterdir())
+    [job] = kustomize.documents(FOLDER / "restore.yaml")
+    spec = job["spec"]["template"]["spec"]
+    words = [f"/backups/{path.name}" for path in backups]
+    at = spec["containers"][0]["args"].index("/backups/FULL")
+    spec["containers"][0]["args"][at:at + 2] = words
+    code, text = cluster.run_job("zabra-restore", spec)
+    if code != 0:
+        raise Failed(f"the restore ended with {code}: {text}")
+    cluster.scale(3)
+    cluster.publish(*cluster.pods)
+    cluster.wait_ready(seconds=STEP_S)
+    wait("three voters again", lambda: voters(cluster.pods[2]) == [1, 2, 3], STEP_S)
+    reply = cluster.call(cluster.pods[2], "GET", "/znodes/v1/backed-up?consistency=linearizable")
+    if reply.status != 200:
+        raise Failed(f"the restored data is not there: {reply.status} {reply.text}")
+    say("restored from the backups")
+
+
+def play(args, overlay, story):
+    """Runs a story in a network of its own."""
+    folder = tempfile.mkdtemp(prefix="zabra-pods-")
+    os.chmod(folder, 0o755)
+    items = kustomize.build(FOLDER / overlay)
+    for item in items:
+        item["metadata"].pop("namespace", None)
+    cluster = pods.Cluster(items, folder, args.zabra, args.image)
+    try:
+        if overlay.endswith("production"):
+            cluster.make_certificates()
+        story(cluster)
+    except (Failed, subprocess.TimeoutExpired) as failed:
+        faults.append(f"{overlay}: {failed}")
+        print(subprocess.run(f"tail -n 8 {folder}/*.log", shell=True, stdout=subprocess.PIPE,
+                             text=True, check=False).stdout)
+    finally:
+        cluster.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def short_story(cluster):
+    found(cluster, 1)
+    cluster.write("app", "data")
+    end_all(cluster)
+
+
+def long_story(cluster):
+    found(cluster, LATE_S)
+    with Load(cluster) as load:
+        scale_up(cluster, 5)
+        restart_each(cluster)
+        remove(cluster, 3)
+        lose_volume(cluster)
+        # The claims of the removed pods were deleted: they come back with new volumes.
+        scale_up(cluster, 5)
+        remove(cluster, 3)
+    load.verify(cluster.pods[2])
+    end_all(cluster)
+
+
+def production_story(cluster):
+    found(cluster, 5)
+    with Load(cluster) as load:
+        restart_each(cluster)
+        scale_up(cluster, 1)
+        back_up(cluster)
+        remove(cluster, 3)
+    load.verify(cluster.pods[2])
+    restore(cluster)
+    end_all(cluster)
+
+
+def check_pods(args):
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        print("this needs root, and iproute2")
+        return NOT_HERE
+    with pods.network():
+        if args.check == "pods":
+            play(args, "overlays/development", short_story)
+        else:
+            play(args, "base", long_story)
+            play(args, "overlays/production", production_story)
+    return 0
+
+
+def main():
+    checks = {"packages": check_packages, "manifests": check_manifests, "pods": check_pods,
+              "long": check_pods}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("check", choices=checks)
+    parser.add_argument("--zabra")
+    parser.add_argument("--image")
+    args = parser.parse_args()
+    try:
+        code = checks[args.check](args)
+    except (Failed, kustomize.Wrong) as failed:
+        faults.append(str(failed))
+        code = 1
+    for fault in faults:
+        print(fault)
+    sys.exit(1 if faults else code)
+
+
+main()
