@@ -207,6 +207,7 @@ static void look_at_one(struct look *look, const json_t *replica)
         look_at_disk(look, replica);
         look_at_limits(look, replica);
         look_at_unsent(look, replica);
+        doctor_look_at_host(look, replica);
         doctor_look_at_tls(look, replica);
         doctor_look_at_peer_keys(look, replica);
     }
@@ -555,10 +556,12 @@ json_t *doctor_look(const json_t *facts)
     }
     look_at_members(&look);
     doctor_look_at_waiting(&look);
+    doctor_look_at_change(&look);
     look_at_quorum(&look);
     doctor_look_at_peer_tls(&look);
     look_at_lag(&look);
     look_at_clocks(&look);
+    doctor_look_at_backups(&look);
     look_at_config(&look);
     look_at_switch(&look, "status.require_identity", "requireIdentity");
     look_at_switch(&look, "status.inherit_acl", "inheritAcl");

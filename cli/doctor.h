@@ -67,6 +67,11 @@ enum doctor_kind {
     PEER_TLS_STEP,
     PEER_KEYS_BAD,
     PEER_CERTIFICATE,
+    FILES_SHORT,
+    MEMORY_SHORT,
+    DISK_SHORT,
+    BACKUP_OLD,
+    CHANGE_PENDING,
     DOCTOR_KINDS
 };
 
@@ -99,6 +104,12 @@ void doctor_look_at_tls(struct look *look, const json_t *replica);
 /* Find the next step of a change of peerTls; keys for other replicas that are bad or expire. */
 void doctor_look_at_peer_tls(struct look *look);
 void doctor_look_at_peer_keys(struct look *look, const json_t *replica);
+
+/* Find too few open files, memory or disk on the machine of a replica; backups that are old; and a
+ * change of the members or of the feature level that does not end. */
+void doctor_look_at_host(struct look *look, const json_t *replica);
+void doctor_look_at_backups(struct look *look);
+void doctor_look_at_change(struct look *look);
 
 /* Finds replicas that wait to be added. */
 void doctor_look_at_waiting(struct look *look);

@@ -234,6 +234,31 @@ static const struct doctor_text texts[DOCTOR_KINDS] = {
          "answers.",
          "Check the file systems of tlsCertFile, peerSecretFile, peerCertFile and auditFile; POST "
          "/status/v1?op=reload says which of them it is."},
+    [FILES_SHORT] = {false, "files-short",
+                     "At the limit the replica refuses connections, and a log that gets no file "
+                     "acknowledges no write until one is free.",
+                     "Raise the hard limit of open files (LimitNOFILE= of systemd, ulimit -Hn) to "
+                     "65536 and restart the replica, or find the clients with many connections."},
+    [MEMORY_SHORT] = {false, "memory-short",
+                      "The kernel ends a process that needs more than that. The tree is in memory, "
+                      "beside the bytes that wait for clients.",
+                      "Give the replica more memory, or lower maxTreeBytes: the smallest value of "
+                      "the voters applies, and half of the memory is the default."},
+    [DISK_SHORT] = {false, "disk-short",
+                    "When the disk is full the replica cannot write its log; when a majority of "
+                    "the disks is full, all writes are refused.",
+                    "Free space or enlarge the disk of dataDir. Fewer snapshots (snapRetainCount) "
+                    "and less log between them (snapBytes) need less."},
+    [BACKUP_OLD] = {false, "backup-old",
+                    "A wrong delete, or the loss of all disks, cannot be undone beyond the last "
+                    "backup.",
+                    "Check the job that runs 'zabra backup', its log and its disk; run it by hand "
+                    "with --verify."},
+    [CHANGE_PENDING] = {false, "change-pending",
+                        "A change is committed when majorities of the voters before it and after "
+                        "it have it on their disks. No other change can begin meanwhile.",
+                        "Bring back the voters that 'zabra members' shows as unreachable, also "
+                        "those that the change adds; if one of them is slow, check its disk."},
 };
 
 static void name(const struct look *look, const json_t *about, char subject[SUBJECT_MAX])

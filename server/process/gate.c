@@ -35,8 +35,12 @@ void gate_release(struct gate *gate)
     mutex_destroy(&gate->mutex);
 }
 
-static void publish_pending(struct publication *to, const struct zab_config *pending)
+static void publish_pending(struct publication *to, const struct zab_config *pending,
+                            uint64_t now_ms)
 {
+    if (pending && (!to->has_pending || to->pending.version != pending->version)) {
+        to->pending_ms = now_ms;
+    }
     to->has_pending = pending != NULL;
     if (pending) {
         to->pending = *pending;
@@ -76,7 +80,7 @@ void gate_publish(struct gate *gate, const struct replica_status *status)
     mutex_lock(&gate->mutex);
     to->replica = *status;
     to->config = *zab_config(replica_zab(core->replica));
-    publish_pending(to, zab_pending(replica_zab(core->replica)));
+    publish_pending(to, zab_pending(replica_zab(core->replica)), core->now_ms);
     publish_waiting(to, replica_zab(core->replica));
     to->peer_count = count;
     memcpy(to->peers, peers, count * sizeof peers[0]);

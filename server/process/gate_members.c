@@ -38,6 +38,8 @@ static void write_pending(struct jsonw *json, const struct publication *copy)
     }
     jsonw_object(json);
     jsonw_kv_hex(json, "version", copy->pending.version);
+    jsonw_kv_u64(json, "pending_ms",
+                 copy->at_ms > copy->pending_ms ? copy->at_ms - copy->pending_ms : 0);
     jsonw_kv_array(json, "members");
     for_each_member (member, &copy->pending) {
         jsonw_object(json);

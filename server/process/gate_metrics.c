@@ -337,6 +337,12 @@ static void write_process(struct gate *gate, struct buf *out)
     gauge(out, "process_virtual_memory_bytes", "Address space of the process.", os_address_bytes());
     gauge(out, "process_open_fds", "Open file descriptors.", os_files_open());
     gauge(out, "process_max_fds", "Limit of open file descriptors.", os_files_max());
+    gauge(out, "zabra_memory_max_bytes", "Memory of the machine or of the control group.",
+          os_memory_max());
+    if (atomic_load(&gate->server->sampler.disk_known)) {
+        gauge(out, "zabra_disk_free_bytes", "Free bytes of the disk with dataDir.",
+              atomic_load(&gate->server->sampler.disk_free));
+    }
     seconds(out, "process_start_time_seconds", "gauge", "Unix time of the start of the process.",
             (double)gate->server->start_wall_ms / 1e3);
 }

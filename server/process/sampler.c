@@ -2,6 +2,7 @@
  * The thread that reads the counters once a second and keeps the differences for plots. Like a
  * scrape, it reads atomics, the core's publication, and for a moment the tree under the read lock.
  */
+#include "base/os_disk.h"
 #include "base/os_process.h"
 #include "server/op/ops.h"
 #include "server/process/server_int.h"
@@ -176,6 +177,16 @@ static void note_syncs(struct sampler *sampler, const struct sampler_counts *now
     }
 }
 
+/* Asks here, because a file system may keep its caller waiting: that delays plots only. */
+static void note_disk(struct server *server)
+{
+    uint64_t bytes = 0;
+    bool known = os_disk_free(server->config->storage.data_dir, &bytes);
+
+    atomic_store(&server->sampler.disk_free, bytes);
+    atomic_store(&server->sampler.disk_known, known);
+}
+
 static void sample(struct server *server, uint64_t now_ms)
 {
     struct sampler *sampler = &server->sampler;
@@ -193,6 +204,7 @@ static void sample(struct server *server, uint64_t now_ms)
         put_rates(&now, &sampler->coarse, values);
         trend_put(sampler->trend, TREND_COARSE_S, now_ms, os_wall_ms(), values);
         sampler->coarse = now;
+        note_disk(server);
     }
 }
 
@@ -212,6 +224,7 @@ static void run(void *arg)
     take_counts(server, &sampler->fine);
     sampler->coarse = sampler->fine;
     sampler->coarse_slot = os_now_ms() / COARSE_MS;
+    note_disk(server);
     while (!mailbox_is_closed(&sampler->ended)) {
         uint64_t now_ms = os_now_ms();
 

@@ -219,6 +219,7 @@ struct publication {
     struct zab_config config;
     bool has_pending; /* A change of the configuration is under way: */
     struct zab_config pending;
+    uint64_t pending_ms; /* When this replica has seen it first. */
 
     struct waiting_row { /* Connected replicas that wait to be added. */
         uint32_t id;
@@ -341,6 +342,8 @@ struct sampler {
     /* Quantiles of the log's syncs in the latest 10-s step that has syncs; 0: none yet. */
     _Atomic uint32_t sync_p50_us;
     _Atomic uint32_t sync_p99_us;
+    _Atomic uint64_t disk_free; /* Free bytes of the disk with dataDir at the latest 10-s step. */
+    _Atomic bool disk_known;
 };
 
 void sampler_start(struct server *server);

@@ -76,6 +76,9 @@ TEST(metrics)
         "([.metrics[] | select(.name == \"zabra_role\" and .value == 1)] | length) == 1 and "
         "([.metrics[] | select(.name == \"zabra_znodes\")] | length) == 1 and "
         "([.metrics[].labels.role] | index(\"leader\")) != null");
+    expect_json("zabra metrics zabra_disk_free_bytes zabra_memory_max_bytes -o json", 0,
+                "(.metrics | length) == 2 and ([.metrics[].value | select(. > 1048576)] | length) "
+                "== 2");
     expect_json("zabra metrics --all zabra_serving -o json", 0,
                 "(.metrics | length) == 3 and ([.metrics[].endpoint] | unique | length) == 3");
     shell_expect("zabra metrics operation_seconds_bucket -o table", 0, "op=\"create\"");

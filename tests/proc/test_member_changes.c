@@ -380,6 +380,7 @@ TEST(of_two_changes_one_waits)
     const json_t *pending = json_object_get(all, "pending");
 
     assert_true(json_string_length(json_object_get(pending, "version")) > 0);
+    assert_true(json_is_integer(json_object_get(pending, "pending_ms")));
     assert_int_equal(json_array_size(json_object_get(pending, "members")), COUNT);
     json_decref(all);
     begin(&second, &threads[1], leader, "{\"zone\":\"second\"}");
