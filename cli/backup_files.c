@@ -159,6 +159,49 @@ int backup_dir_list(const char *path, struct backup_dir *ret_dir)
     return error;
 }
 
+static bool see_name(void *ctx, const char *name)
+{
+    bool *empty = ctx;
+
+    *empty = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    return *empty;
+}
+
+int backup_dir_is_empty(const char *path, bool *ret_empty)
+{
+    *ret_empty = true;
+    return for_each_name(path, see_name, ret_empty);
+}
+
+void backup_parent(const char *path, char out[BACKUP_PATH_MAX])
+{
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    while (len > 0 && path[len - 1] != '/') {
+        len--;
+    }
+    (void)snprintf(out, BACKUP_PATH_MAX, "%.*s", len == 0 ? 1 : (int)min_size(len, 4000),
+                   len == 0 ? "." : path);
+}
+
+int backup_sync_parent(const char *path)
+{
+    char dir[BACKUP_PATH_MAX];
+
+    backup_parent(path, dir);
+
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = fd >= 0 && fsync(fd) == 0 ? 0 : errno;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return error;
+}
+
 /* ---- Unfinished backups. ---- */
 
 int backup_part_open(const char *path, int *ret_fd)
@@ -240,6 +283,12 @@ static int64_t take_span(const char **text)
     return (int64_t)number * unit_ms;
 }
 
+bool backup_span_parse(const char *text, int64_t *ret_ms)
+{
+    *ret_ms = take_span(&text);
+    return *ret_ms > 0 && *text == '\0';
+}
+
 bool backup_policy_parse(const char *text, struct backup_policy *ret_policy)
 {
     *ret_policy = (struct backup_policy){.count = 0};
@@ -261,8 +310,7 @@ bool backup_policy_parse(const char *text, struct backup_policy *ret_policy)
     return *text == '\0';
 }
 
-/* The end of the chain that begins at `first`. */
-static size_t chain_end(const struct backup_dir *dir, size_t first)
+size_t backup_dir_chain_end(const struct backup_dir *dir, size_t first)
 {
     size_t end = first + 1;
 
@@ -277,7 +325,7 @@ static void mark_rule(const struct backup_rule *rule, struct backup_dir *dir, in
     int64_t interval = -1;
 
     for (size_t i = 0, end; i < dir->count; i = end) {
-        end = chain_end(dir, i);
+        end = backup_dir_chain_end(dir, i);
 
         int64_t last_ms = dir->files[end - 1].made_ms;
         int64_t here = last_ms / rule->every_ms;
@@ -291,17 +339,22 @@ static void mark_rule(const struct backup_rule *rule, struct backup_dir *dir, in
     }
 }
 
+size_t backup_dir_chain(const struct backup_dir *dir)
+{
+    size_t first = dir->count;
+
+    while (first > 0 && !dir->files[first - 1].full) {
+        first--;
+    }
+    return first > 0 ? first - 1 : dir->count;
+}
+
 void backup_policy_mark(const struct backup_policy *policy, struct backup_dir *dir, int64_t now_ms)
 {
-    size_t newest = dir->count;
-
     for (size_t i = 0; i < policy->count; i++) {
         mark_rule(&policy->rules[i], dir, now_ms);
     }
-    while (newest > 0 && !dir->files[newest - 1].full) {
-        dir->files[--newest].kept = true;
-    }
-    if (newest > 0) {
-        dir->files[newest - 1].kept = true;
+    for (size_t i = backup_dir_chain(dir); i < dir->count; i++) {
+        dir->files[i].kept = true;
     }
 }

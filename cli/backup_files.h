@@ -16,6 +16,7 @@ enum {
     BACKUP_NAME_MAX = 64,
     BACKUP_PATH_MAX = 4096,
     BACKUP_FILES_LISTED = 100000, /* Files of a directory. */
+    BACKUP_CHAIN_MAX = 500,       /* Files of a chain that a new increment is added to. */
     BACKUP_RULES_MAX = 8
 };
 
@@ -55,6 +56,15 @@ struct backup_dir {
 int backup_dir_list(const char *path, struct backup_dir *ret_dir);
 void backup_dir_release(struct backup_dir *dir);
 
+/* The path of the directory that a file or directory is in. */
+void backup_parent(const char *path, char out[BACKUP_PATH_MAX]);
+
+/* Whether the directory has no entries. Returns 0, or the number of a system error. */
+int backup_dir_is_empty(const char *path, bool *ret_empty);
+
+/* Makes the name of a file or directory durable. Returns 0, or the number of a system error. */
+int backup_sync_parent(const char *path);
+
 /* Removes the unfinished backups of the directory that no process writes any more. */
 void backup_parts_remove(const char *path);
 
@@ -72,8 +82,17 @@ struct backup_policy {
     size_t count;
 };
 
+/* Parses "24h" or "7d" into ms. False: it is malformed. */
+bool backup_span_parse(const char *text, int64_t *ret_ms);
+
 /* Parses "24h:1h,30d:1d". False: it is malformed. */
 bool backup_policy_parse(const char *text, struct backup_policy *ret_policy);
+
+/* Index of the first file of the newest chain; `dir->count` if no file is full. */
+size_t backup_dir_chain(const struct backup_dir *dir);
+
+/* Index behind the last file of the chain that begins at `first`. */
+size_t backup_dir_chain_end(const struct backup_dir *dir, size_t first);
 
 /* Marks what the policy keeps: the newest chain always; of the others those that are the oldest in
  * their interval of a rule. The age of a chain is that of its last file. Pure. */

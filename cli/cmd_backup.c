@@ -1,6 +1,7 @@
 /* backup: everything that a replica has, in one file, while clients read and write. */
 #include "cli/args.h"
 #include "cli/backup_files.h"
+#include "cli/progress.h"
 #include "cli/transfer.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@
 
 enum {
     SINCE_MAX = 64,
-    TRIES_MAX = 3
+    TRIES_MAX = 3,
+    FIRST_MAX = BACKUP_MAGIC_LEN + BACKUP_FRAME_LEN + BACKUP_HEAD_MAX + BACKUP_CRC_LEN
 };
 
 struct backing {
@@ -23,7 +25,13 @@ struct backing {
     int fd;
     int error; /* Why writing failed; 0: it did not. */
     struct backup_dir dir;
+    int64_t full_every_ms;
     bool increment;
+    bool chain_is_bad; /* The increment is sound, but not what it continues. */
+    bool full_follows; /* The increment ends its chain: the next backup is a full one. */
+    struct transfer *transfer;
+    struct buf first; /* The first bytes of the answer: HEAD. */
+    bool has_size;
     char since[SINCE_MAX];
     struct backup_head head;
 };
@@ -35,40 +43,60 @@ static int fail_file(const struct backing *backing, const char *path, int error)
 
 /* ---- What to ask for. ---- */
 
-/* Finds the end of the newest backup in the directory. Returns CMD_OK, or the code of a reported
- * error. */
-static int find_last(struct backing *backing)
+/* Whether a full backup must follow, because of the age or the length of the newest chain. */
+static bool needs_full(const struct backing *backing)
 {
     const struct backup_dir *dir = &backing->dir;
-    char why[BACKUP_WHY_MAX];
+    size_t first = backup_dir_chain(dir);
+
+    return os_wall_ms() - dir->files[first].made_ms >= backing->full_every_ms ||
+           dir->count - first >= BACKUP_CHAIN_MAX;
+}
+
+/* Reads the end of the newest backup in the directory; false, with a sentence: it cannot be read.
+ */
+static bool read_last(const struct backing *backing, struct backup_head *ret_head,
+                      char why[BACKUP_WHY_MAX])
+{
+    const struct backup_dir *dir = &backing->dir;
     char path[BACKUP_PATH_MAX];
-    struct backup_head head;
     struct backup_open last;
     struct buf memory;
 
-    if (dir->count == 0) {
-        out_say(&backing->cli->out, "no backup yet: taking a full one\n");
-        return CMD_OK;
-    }
     (void)snprintf(path, sizeof path, "%.3900s/%s", backing->target,
                    dir->files[dir->count - 1].name);
     int error = backup_open(path, &last);
 
     if (error != 0) {
-        return fail_file(backing, path, error);
+        (void)snprintf(why, BACKUP_WHY_MAX, "%.200s: %s", path, strerrordesc_np(error));
+        return false;
     }
-    enum err err = backup_read_head(&last.input, &memory, &head, why);
+    enum err err = backup_read_head(&last.input, &memory, ret_head, why);
 
     backup_close(&last);
     buf_release(&memory);
-    if (err != ERR_OK) {
-        return cli_fail(backing->cli, CMD_FAILED, "Backup",
-                        "%s; remove it, or take a full backup (without --since-last)", why);
+    return err == ERR_OK;
+}
+
+/* Continues the newest backup in the directory, if that is possible. Before a full backup, too: so
+ * that between two chains no moment is lost. */
+static void find_last(struct backing *backing)
+{
+    char why[BACKUP_WHY_MAX];
+    struct backup_head head;
+
+    if (backup_dir_chain(&backing->dir) == backing->dir.count) {
+        out_note(&backing->cli->out, "there is no full backup yet: taking one");
+        return;
     }
+    if (!read_last(backing, &head, why)) {
+        out_note(&backing->cli->out, "%s: taking a full backup", why);
+        return;
+    }
+    backing->full_follows = needs_full(backing);
     backing->increment = true;
     (void)snprintf(backing->since, sizeof backing->since, "%016" PRIx64 ":0x%" PRIx64, head.history,
                    head.end);
-    return CMD_OK;
 }
 
 /* Finds out what the operand is. */
@@ -100,14 +128,51 @@ static int look_at_target(struct backing *backing)
     if (error != 0) {
         return fail_file(backing, backing->target, error);
     }
-    return since_last ? find_last(backing) : CMD_OK;
+    if (since_last) {
+        find_last(backing);
+    }
+    return CMD_OK;
 }
 
 /* ---- The transfer. ---- */
 
+static enum err read_first(void *ctx, uint64_t offset, void *to, size_t len)
+{
+    const struct buf *first = ctx;
+
+    memcpy(to, first->data + offset, len);
+    return ERR_OK;
+}
+
+/* Learns how many bytes will come, about, from the first ones. Of an increment that is not known.
+ */
+static void note_size(struct backing *backing, struct slice bytes)
+{
+    size_t room = backing->first.size_max - backing->first.len;
+    char why[BACKUP_WHY_MAX];
+    struct backup_head head;
+    struct buf memory;
+
+    if (backing->has_size || room == 0) {
+        return;
+    }
+    (void)buf_append(&backing->first, bytes.data, min_size(bytes.len, room));
+
+    const struct backup_input input = {
+        .name = "", .size = backing->first.len, .read = read_first, .ctx = &backing->first};
+
+    backing->has_size = backup_read_head(&input, &memory, &head, why) == ERR_OK;
+    buf_release(&memory);
+    if (backing->has_size && head.full) {
+        backing->transfer->progress.total = head.snapshot_bytes + head.log_bytes;
+    }
+}
+
 static bool take(void *ctx, struct slice bytes)
 {
     struct backing *backing = ctx;
+
+    note_size(backing, bytes);
 
     while (bytes.len > 0) {
         ssize_t done = write(backing->fd, bytes.data, bytes.len);
@@ -193,8 +258,12 @@ static int try_once(struct backing *backing)
                                 .ctx = backing,
                                 .progress = {.verb = "backed up"},
                                 .request = make_request(backing)};
+    backing->transfer = &transfer;
+    backing->has_size = false;
+    buf_init(&backing->first, FIRST_MAX);
     int code = transfer_run(backing->cli, &transfer);
 
+    buf_release(&backing->first);
     buf_release(&transfer.answer);
     return code;
 }
@@ -249,51 +318,89 @@ static int check_sums(struct backing *backing, const struct backup_open *file)
     return err == ERR_OK ? CMD_OK : cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
 }
 
-/* Opens the files of the newest chain, and the new one. */
-static int replay_chain(struct backing *backing, const struct backup_open *file)
+/* The files that the new one continues, and the new one. */
+struct chain {
+    size_t count;
+    struct backup_input *inputs;
+    struct backup_open *opened;
+    char (*paths)[BACKUP_PATH_MAX];
+};
+
+static void close_chain(struct chain *chain)
+{
+    for (size_t i = 0; i < chain->count; i++) {
+        backup_close(&chain->opened[i]);
+    }
+    mem_free(chain->paths);
+    mem_free(chain->inputs);
+    mem_free(chain->opened);
+}
+
+/* Opens what an increment continues; false, with a sentence: one cannot be opened. */
+static bool open_chain(const struct backing *backing, struct chain *chain, char why[BACKUP_WHY_MAX])
 {
     const struct backup_dir *dir = &backing->dir;
-    size_t first = dir->count;
-    struct backup_open *opened = mem_zalloc(dir->count + 1, sizeof *opened);
-    struct backup_input *inputs = mem_zalloc(dir->count + 1, sizeof *inputs);
-    char(*paths)[BACKUP_PATH_MAX] = mem_zalloc(dir->count + 1, sizeof *paths);
-    struct backup_check *check = mem_zalloc(1, sizeof *check);
-    char why[BACKUP_WHY_MAX];
-    size_t count = 0;
-    int code = CMD_OK;
+    size_t first = backing->increment ? backup_dir_chain(dir) : dir->count;
+    size_t count = dir->count - first + 1;
 
-    while (backing->increment && first > 0 && !dir->files[first - 1].full) {
-        first--;
-    }
-    first -= backing->increment && first > 0 ? 1 : 0;
-    for (size_t i = first; backing->increment && i < dir->count && code == CMD_OK; i++) {
-        (void)snprintf(paths[count], sizeof *paths, "%.3900s/%s", backing->target,
-                       dir->files[i].name);
-        int error = backup_open(paths[count], &opened[count]);
+    *chain = (struct chain){.inputs = mem_zalloc(count, sizeof *chain->inputs),
+                            .opened = mem_zalloc(count, sizeof *chain->opened),
+                            .paths = mem_zalloc(count, sizeof *chain->paths)};
+    for (size_t i = first; i < dir->count; i++) {
+        char *path = chain->paths[chain->count];
+
+        (void)snprintf(path, BACKUP_PATH_MAX, "%.3900s/%s", backing->target, dir->files[i].name);
+        int error = backup_open(path, &chain->opened[chain->count]);
 
         if (error != 0) {
-            code = fail_file(backing, paths[count], error);
-        } else {
-            inputs[count] = opened[count].input;
-            count++;
+            (void)snprintf(why, BACKUP_WHY_MAX, "%.200s: %s", path, strerrordesc_np(error));
+            return false;
         }
+        chain->inputs[chain->count] = chain->opened[chain->count].input;
+        chain->count++;
     }
-    size_t mine = count;
+    return true;
+}
 
-    if (code == CMD_OK) {
-        inputs[count++] = file->input;
-        if (backup_check(check, inputs, count, why) != ERR_OK) {
-            code = cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
-        }
+static void on_check(void *ctx, uint64_t bytes, uint64_t size)
+{
+    struct progress *progress = ctx;
+
+    progress->bytes = bytes;
+    progress->total = size;
+    if (isatty(STDERR_FILENO)) {
+        progress_show(progress, os_now_ms());
+    }
+}
+
+/* Replays the new file, behind those that it continues. */
+static int replay_chain(struct backing *backing, const struct backup_open *file)
+{
+    struct backup_check *check = mem_zalloc(1, sizeof *check);
+    struct progress progress = {.verb = "verified"};
+    char why[BACKUP_WHY_MAX];
+    struct chain chain;
+    int code = CMD_OK;
+    bool ok = open_chain(backing, &chain, why);
+
+    if (ok) {
+        chain.inputs[chain.count] = file->input;
+        check->on_progress = on_check;
+        check->progress_ctx = &progress;
+        ok = backup_check(check, chain.inputs, chain.count + 1, why) == ERR_OK;
         backup_check_release(check);
+        progress_clear(&progress);
     }
-    for (size_t i = 0; i < mine; i++) {
-        backup_close(&opened[i]);
+    if (!ok && backing->increment) {
+        out_note(&backing->cli->out, "%s: taking a full backup", why);
+        backing->chain_is_bad = true;
+        backing->full_follows = true;
+        code = CMD_FAILED;
+    } else if (!ok) {
+        code = cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
     }
+    close_chain(&chain);
     mem_free(check);
-    mem_free(paths);
-    mem_free(inputs);
-    mem_free(opened);
     return code;
 }
 
@@ -316,27 +423,6 @@ static int verify(struct backing *backing)
 
 /* ---- Put in place. ---- */
 
-static int sync_dir(const struct backing *backing)
-{
-    char dir[BACKUP_PATH_MAX];
-    char *slash;
-    int fd;
-
-    (void)snprintf(dir, sizeof dir, "%s", backing->path);
-    slash = strrchr(dir, '/');
-    if (slash) {
-        slash[slash == dir ? 1 : 0] = '\0';
-    }
-    fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && fsync(fd) == 0;
-    int error = errno;
-
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return ok ? CMD_OK : fail_file(backing, dir, error);
-}
-
 static int publish(struct backing *backing)
 {
     if (fsync(backing->fd) != 0) {
@@ -350,7 +436,9 @@ static int publish(struct backing *backing)
     if (rename(backing->part, backing->path) != 0) {
         return fail_file(backing, backing->path, errno);
     }
-    return sync_dir(backing);
+    int error = backup_sync_parent(backing->path);
+
+    return error == 0 ? CMD_OK : fail_file(backing, backing->path, error);
 }
 
 /* Removes what the policy does not keep; after the new backup is in place. */
@@ -392,6 +480,9 @@ static void report(const struct backing *backing, uint64_t bytes)
     out_say(&backing->cli->out,
             "%s: %s, zxid 0x%" PRIx64 ", %" PRIu64 " bytes, replica %" PRIu32 "\n", backing->path,
             head->full ? "full backup" : "increment", head->end, bytes, head->member);
+    if (backing->full_follows) {
+        return; /* JSON is one object. */
+    }
     out_result(&backing->cli->out,
                json_pack("{s:o,s:b,s:I,s:o,s:I,s:I}", "file", out_string(backing->path), "full",
                          head->full, "zxid", (json_int_t)head->end, "zxidHex",
@@ -399,15 +490,10 @@ static void report(const struct backing *backing, uint64_t bytes)
                          "replica", (json_int_t)head->member));
 }
 
-static int store(struct backing *backing, const struct backup_policy *policy)
+/* One file, from the request to its name. */
+static int save(struct backing *backing)
 {
     struct stat stat_of = {.st_size = 0};
-
-    if (backing->cli->settings.curl) {
-        const struct client_request request = make_request(backing);
-
-        return cli_ask(backing->cli, &request);
-    }
     int code = receive(backing);
 
     if (backing->is_pipe || backing->fd < 0) {
@@ -416,19 +502,40 @@ static int store(struct backing *backing, const struct backup_policy *policy)
     if (code == CMD_OK) {
         code = publish(backing);
     }
-    (void)fstat(backing->fd, &stat_of);
     if (code != CMD_OK) {
         drop_part(backing); /* The last good backups stay. */
         return code;
     }
+    (void)fstat(backing->fd, &stat_of);
     (void)close(backing->fd);
+    backing->fd = -1;
     report(backing, (uint64_t)stat_of.st_size);
-    return policy->count > 0 ? prune(backing, policy) : CMD_OK;
+    return CMD_OK;
+}
+
+/* A full backup follows an increment also when the increment shows that what it continues is
+ * damaged. */
+static int store(struct backing *backing, const struct backup_policy *policy)
+{
+    if (backing->cli->settings.curl) {
+        const struct client_request request = make_request(backing);
+
+        return cli_ask(backing->cli, &request);
+    }
+    int code = save(backing);
+
+    if (backing->full_follows && backing->increment && (code == CMD_OK || backing->chain_is_bad)) {
+        backing->full_follows = false;
+        backing->increment = false;
+        code = save(backing);
+    }
+    return code == CMD_OK && policy->count > 0 ? prune(backing, policy) : code;
 }
 
 static int run(struct cli *cli)
 {
     const char *keep = args_get(&cli->args, "keep");
+    const char *full_every = args_get(&cli->args, "full-every");
     struct backup_policy policy = {.count = 0};
     struct backing *backing = mem_zalloc(1, sizeof *backing);
     int code = CMD_OK;
@@ -436,7 +543,10 @@ static int run(struct cli *cli)
     backing->cli = cli;
     backing->target = args_operand(&cli->args, 0);
     backing->fd = -1;
-    if (keep && !backup_policy_parse(keep, &policy)) {
+    if (!backup_span_parse(full_every ? full_every : "24h", &backing->full_every_ms)) {
+        code = CLI_USAGE(cli, "--full-every must be like 24h or 7d");
+    }
+    if (code == CMD_OK && keep && !backup_policy_parse(keep, &policy)) {
         code =
             CLI_USAGE(cli, "--keep must be like 24h:1h,30d:1d: of the last 24 hours one backup in "
                            "each hour, of the last 30 days one in each day");
@@ -460,9 +570,13 @@ const struct cmd cmd_backup = {
             "with sessions, versions and ACLs, or with --since-last only the changes since the\n"
             "newest backup in DIR. It needs the credentials of the super user. The file gets its\n"
             "name when it is complete, synced and read back; --verify also replays it into a\n"
-            "tree and compares the digest with that of the replica. 'zabra restore' makes a new\n"
-            "ensemble of it.\n",
+            "tree and compares the digest with that of the replica. A bad disk, or a replica\n"
+            "that ends meanwhile, leaves the earlier backups as they are. 'zabra restore' makes a\n"
+            "new ensemble of it.\n",
     .options = {CMD_FLAG("since-last", 0, "only the changes since the newest backup in DIR"),
+                CMD_VALUE("full-every", 0, "SPAN",
+                          "with --since-last: how old the last full backup may become, 24h or 7d; "
+                          "24h"),
                 CMD_VALUE("keep", 0, "POLICY",
                           "then remove old backups: 24h:1h,30d:1d keeps one an hour for a day, "
                           "one a day for 30 days"),

@@ -94,6 +94,7 @@ static int run_export(struct cli *cli)
                                 .take = take,
                                 .ctx = &exporting,
                                 .progress = {.verb = "exported"},
+                                .has_lines = true,
                                 .request = {.target = "/export/v1",
                                             .path = cli_path(cli, 0),
                                             .accept = "application/x-ndjson"}};
@@ -155,7 +156,7 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
     if (fstat(transfer->input, &stat) == 0 && S_ISREG(stat.st_mode)) {
         off_t here = lseek(transfer->input, 0, SEEK_CUR);
 
-        transfer->progress.bytes_total = (uint64_t)(stat.st_size - (here > 0 ? here : 0));
+        transfer->progress.total = (uint64_t)(stat.st_size - (here > 0 ? here : 0));
     }
     return CMD_OK;
 }
@@ -270,7 +271,7 @@ static int ask_before(struct cli *cli, struct transfer *transfer)
     bool super = false;
 
     transfer->patience_ms = cli->settings.timeout_ms;
-    if (transfer->progress.bytes_total == 0 || args_has(&cli->args, "dry-run")) {
+    if (transfer->progress.total == 0 || args_has(&cli->args, "dry-run")) {
         return CMD_OK;
     }
 
@@ -312,6 +313,7 @@ static int run_import(struct cli *cli)
     const char *conflict = args_get(&cli->args, "conflict");
     struct transfer transfer = {
         .progress = {.verb = "imported"},
+        .has_lines = true,
         .request = {.method = "POST",
                     .target = "/import/v1",
                     .path = cli_path(cli, 0),

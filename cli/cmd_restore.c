@@ -4,6 +4,7 @@
 #include "cli/backup_files.h"
 #include "cli/inspect_files.h"
 #include "cli/out.h"
+#include "cli/progress.h"
 #include "server/op/ops.h"
 #include "server/process/restore.h"
 
@@ -16,7 +17,6 @@
 enum {
     FILES_MAX = 1000,
     TIME_MAX = 64,
-    SHOW_MS = 250,
     FIELDS_OF_TIME = 6
 };
 
@@ -29,14 +29,17 @@ struct restoring {
     const char *until_text;
     const char *files[FILES_MAX];
     size_t count;
+    const char *from_dir; /* A directory with backups; NULL: the files were named. */
+    struct backup_dir backups;
+    char (*paths)[BACKUP_PATH_MAX]; /* Of `files`, if they come from there. */
     struct backup_open opened[FILES_MAX];
     struct backup_input inputs[FILES_MAX];
     struct backup_check check;
     struct restore_result result;
     uint64_t history;
-    const char *verb; /* For the progress. */
-    size_t at;        /* The backup that is read. */
-    uint64_t shown_ms;
+    struct progress progress;
+    uint64_t read;  /* Bytes of the backups before the one that is read, */
+    uint64_t bytes; /* and of that one. */
 };
 
 static int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -53,23 +56,28 @@ static int fail(const char *format, ...)
     return CMD_FAILED;
 }
 
-static void on_progress(void *ctx, uint64_t bytes, uint64_t size)
+static void begin_progress(struct restoring *restoring, const char *verb)
 {
-    struct restoring *restoring = ctx;
-    uint64_t now_ms = os_now_ms();
-
-    if (size == 0 || !isatty(STDERR_FILENO) || now_ms < restoring->shown_ms + SHOW_MS) {
-        return;
+    restoring->progress = (struct progress){.verb = verb};
+    for (size_t i = 0; i < restoring->count; i++) {
+        restoring->progress.total += restoring->inputs[i].size;
     }
-    restoring->shown_ms = now_ms;
-    (void)fprintf(stderr, "\r%s %" PRIu64 " of %" PRIu64 " MiB (%" PRIu64 " %%) ", restoring->verb,
-                  bytes >> 20, size >> 20, bytes * 100 / size);
+    restoring->read = 0;
+    restoring->bytes = 0;
 }
 
-static void end_progress(void)
+/* Bytes of one backup only rise: with fewer, the next one has begun. */
+static void on_progress(void *ctx, uint64_t bytes, uint64_t size UNUSED)
 {
+    struct restoring *restoring = ctx;
+
+    if (bytes < restoring->bytes) {
+        restoring->read += restoring->bytes;
+    }
+    restoring->bytes = bytes;
+    restoring->progress.bytes = restoring->read + bytes;
     if (isatty(STDERR_FILENO)) {
-        (void)fprintf(stderr, "\r\033[K");
+        progress_show(&restoring->progress, os_now_ms());
     }
 }
 
@@ -98,43 +106,166 @@ static void close_files(struct restoring *restoring)
     }
 }
 
-/* Whether the directory is missing or empty. */
-static int check_dir(struct restoring *restoring)
+/* Whether the directory is missing, or empty and may be replaced by another one. */
+static int check_dir(const struct restoring *restoring)
 {
-    if (rmdir(restoring->dir) != 0 && errno != ENOENT) {
-        return errno == ENOTEMPTY || errno == EEXIST
-                   ? fail("%s: is not empty; choose another directory, or move this one away",
-                          restoring->dir)
-                   : fail("%s: %s", restoring->dir, strerrordesc_np(errno));
+    const char *dir = restoring->dir;
+    char parent[BACKUP_PATH_MAX];
+    struct stat stat_of;
+    struct stat stat_of_parent;
+    bool empty = false;
+
+    if (stat(dir, &stat_of) != 0) {
+        return errno == ENOENT ? CMD_OK : fail("%s: %s", dir, strerrordesc_np(errno));
+    }
+    int error = backup_dir_is_empty(dir, &empty);
+
+    if (error != 0) {
+        return fail("%s: %s", dir, strerrordesc_np(error));
+    }
+    if (!empty) {
+        return fail("%s: is not empty; choose another directory, or move this one away", dir);
+    }
+    backup_parent(dir, parent);
+    if (stat(parent, &stat_of_parent) == 0 && stat_of_parent.st_dev != stat_of.st_dev) {
+        return fail("%s: is where a file system is mounted; name a directory in it", dir);
     }
     return CMD_OK;
 }
 
-static int check_backups(struct restoring *restoring)
+static void print_members(const struct restoring *restoring)
+{
+    const struct zab_config *config = &restoring->check.replay.config;
+
+    (void)fail("replica %" PRIu32 " is no member in this backup; nothing was written. Its "
+               "members:",
+               restoring->id);
+    for (uint32_t i = 0; i < config->count; i++) {
+        (void)fprintf(stderr, "  replica %" PRIu32 "\n", config->members[i].id);
+    }
+}
+
+/* Opens and replays the backups. `*ret_late`: they begin after what is wanted, which is not
+ * reported if that may be so. */
+static int check_backups(struct restoring *restoring, bool may_be_late, bool *ret_late)
 {
     struct backup_check *check = &restoring->check;
     char why[BACKUP_WHY_MAX];
+    int code = open_files(restoring);
 
-    check->until = restoring->until;
-    check->on_progress = on_progress;
-    check->progress_ctx = restoring;
-    restoring->verb = "checked";
+    *ret_late = false;
+    if (code != CMD_OK) {
+        return code;
+    }
+    *check = (struct backup_check){
+        .until = restoring->until, .on_progress = on_progress, .progress_ctx = restoring};
+    begin_progress(restoring, "checked");
     enum err err = backup_check(check, restoring->inputs, restoring->count, why);
 
-    end_progress();
-    if (err != ERR_OK) {
-        return fail("%s; nothing was written", why);
+    progress_clear(&restoring->progress);
+    if (err == ERR_OK && restore_is_member(check, restoring->id)) {
+        return CMD_OK;
     }
-    if (!restore_is_member(check, restoring->id)) {
-        (void)fail("replica %" PRIu32 " is no member in this backup; nothing was written. Its "
-                   "members:",
-                   restoring->id);
-        for (uint32_t i = 0; i < check->replay.config.count; i++) {
-            (void)fprintf(stderr, "  replica %" PRIu32 "\n", check->replay.config.members[i].id);
+    *ret_late = may_be_late && err == ERR_BAD_ARGUMENTS;
+    if (err == ERR_OK) {
+        print_members(restoring);
+    } else if (!*ret_late) {
+        (void)fail("%s; nothing was written", why);
+    }
+    close_files(restoring);
+    backup_check_release(check);
+    return CMD_FAILED;
+}
+
+/* ---- The chain of a directory with backups. ---- */
+
+/* Whether a chain that begins with this file can have what is wanted. */
+static bool suits(const struct restoring *restoring, const struct backup_file *file)
+{
+    const struct backup_until *until = &restoring->until;
+    char path[BACKUP_PATH_MAX];
+    char why[BACKUP_WHY_MAX];
+    struct backup_head head = {.least = 0};
+    struct backup_open open;
+    struct buf memory;
+
+    if (!file->full || (until->has_time && file->made_ms > until->time_ms)) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "%.3900s/%s", restoring->from_dir, file->name);
+    if (!until->has_zxid || backup_open(path, &open) != 0) {
+        return true; /* One that cannot be read is reported when it is replayed. */
+    }
+    bool ok = backup_read_head(&open.input, &memory, &head, why) == ERR_OK;
+
+    backup_close(&open);
+    buf_release(&memory);
+    return !ok || head.least <= until->zxid;
+}
+
+static void take_chain(struct restoring *restoring, size_t first)
+{
+    size_t end = backup_dir_chain_end(&restoring->backups, first);
+
+    restoring->count = 0;
+    for (size_t i = first; i < end && restoring->count < FILES_MAX; i++) {
+        char *path = restoring->paths[restoring->count];
+
+        (void)snprintf(path, BACKUP_PATH_MAX, "%.3900s/%s", restoring->from_dir,
+                       restoring->backups.files[i].name);
+        restoring->files[restoring->count++] = path;
+    }
+}
+
+/* Checks the newest chain that has what is wanted. The one after it comes first if it begins after
+ * the wanted time, and the chain ends before: its log may reach back so far. */
+static int check_chain(struct restoring *restoring)
+{
+    const struct backup_dir *dir = &restoring->backups;
+    size_t first = dir->count;
+    bool late = false;
+
+    for (size_t i = 0; i < dir->count; i++) {
+        if (suits(restoring, &dir->files[i]) || (dir->files[i].full && first == dir->count)) {
+            first = i;
         }
-        return CMD_FAILED;
     }
-    return CMD_OK;
+    if (first == dir->count) {
+        return fail("%s: has no full backup", restoring->from_dir);
+    }
+    size_t next = backup_dir_chain_end(dir, first);
+
+    if (restoring->until.has_time && next < dir->count &&
+        dir->files[next - 1].made_ms < restoring->until.time_ms) {
+        take_chain(restoring, next);
+        int code = check_backups(restoring, true, &late);
+
+        if (!late) {
+            return code;
+        }
+    }
+    take_chain(restoring, first);
+    return check_backups(restoring, false, &late);
+}
+
+/* Checks the files of the command line, or those of a directory. */
+static int check_all(struct restoring *restoring)
+{
+    bool late = false;
+    struct stat stat_of;
+
+    if (restoring->count > 1 || stat(restoring->files[0], &stat_of) != 0 ||
+        !S_ISDIR(stat_of.st_mode)) {
+        return check_backups(restoring, false, &late);
+    }
+    restoring->from_dir = restoring->files[0];
+    int error = backup_dir_list(restoring->from_dir, &restoring->backups);
+
+    if (error != 0) {
+        return fail("%s: %s", restoring->from_dir, strerrordesc_np(error));
+    }
+    restoring->paths = mem_zalloc(FILES_MAX, sizeof *restoring->paths);
+    return check_chain(restoring);
 }
 
 /* ---- The directory. ---- */
@@ -154,10 +285,10 @@ static int write_store(struct restoring *restoring, struct vfs vfs)
         return fail("%s: %s", restoring->part, err_text(err));
     }
     restoring->history = target.history;
-    restoring->verb = "restored";
+    begin_progress(restoring, "restored");
     err = restore_write(&target, &restoring->check, restoring->inputs, restoring->count,
                         &restoring->result, why);
-    end_progress();
+    progress_clear(&restoring->progress);
     store_close(target.store, err == ERR_OK);
     return err == ERR_OK ? CMD_OK : fail("%s; %s was removed", why, restoring->part);
 }
@@ -176,6 +307,15 @@ static void remove_part(struct vfs vfs, const char *dir)
 {
     (void)vfs.ops->list(vfs.ctx, remove_one, &vfs);
     (void)rmdir(dir);
+}
+
+/* Gives the directory its name; an empty one of that name is replaced. */
+static int put_in_place(const struct restoring *restoring)
+{
+    int error =
+        rename(restoring->part, restoring->dir) == 0 ? backup_sync_parent(restoring->dir) : errno;
+
+    return error == 0 ? CMD_OK : fail("%s: %s", restoring->dir, strerrordesc_np(error));
 }
 
 static int write_dir(struct restoring *restoring)
@@ -198,10 +338,7 @@ static int write_dir(struct restoring *restoring)
         remove_part(vfs, restoring->part);
     }
     vfs_posix_close(&vfs);
-    if (code == CMD_OK && rename(restoring->part, restoring->dir) != 0) {
-        return fail("%s: %s", restoring->dir, strerrordesc_np(errno));
-    }
-    return code;
+    return code == CMD_OK ? put_in_place(restoring) : code;
 }
 
 static void report(const struct restoring *restoring)
@@ -229,20 +366,18 @@ static int restore(struct restoring *restoring)
     int code = check_dir(restoring);
 
     if (code == CMD_OK) {
-        code = open_files(restoring);
+        code = check_all(restoring);
     }
-    if (code != CMD_OK) {
-        return code;
-    }
-    code = check_backups(restoring);
     if (code == CMD_OK) {
         code = write_dir(restoring);
+        close_files(restoring);
+        if (code == CMD_OK) {
+            report(restoring);
+        }
+        backup_check_release(&restoring->check);
     }
-    close_files(restoring);
-    if (code == CMD_OK) {
-        report(restoring);
-    }
-    backup_check_release(&restoring->check);
+    backup_dir_release(&restoring->backups);
+    mem_free(restoring->paths);
     return code;
 }
 
@@ -360,14 +495,16 @@ static int run(int arg_count, char **args)
 const struct cmd cmd_restore = {
     .name = "restore",
     .summary = "make the directory of a replica out of backups",
-    .usage = "--from FULL [INCREMENT...] --dir DIR --id N [--until-zxid ZXID] "
+    .usage = "--from FULL [INCREMENT...] | --from BACKUPS --dir DIR --id N [--until-zxid ZXID] "
              "[--until-time TIME] [--keep-sessions]",
-    .text = "Reads a full backup of 'zabra backup', and the increments after it in their order.\n"
-            "All of them are checked before anything is written: a damaged, foreign or missing\n"
-            "one is named. DIR must be missing or empty. --until-zxid or --until-time stop after\n"
-            "the last record that is not later. Replica N becomes the only voter of its cluster,\n"
-            "with a new history, so that clients learn that data that they have seen may be\n"
-            "gone; start it, then the other members with empty directories, which it refills.\n"
-            "Sessions of the backup are closed, unless --keep-sessions gives each its whole\n"
-            "timeout. Exit code 0: done; 1: refused or failed, and DIR was not made.\n",
+    .text =
+        "Reads a full backup of 'zabra backup', and the increments after it in their order; of\n"
+        "a directory of 'zabra backup' the newest that have the wanted moment. All of them are\n"
+        "checked before anything is written: a damaged, foreign or missing one is named. DIR\n"
+        "must be missing or empty. --until-zxid or --until-time stop after the last record\n"
+        "that is not later. Replica N becomes the only voter of its cluster, with a new\n"
+        "history, so that clients learn that data that they have seen may be gone; start it,\n"
+        "then the other members with empty directories, which it refills. Sessions of the\n"
+        "backup are closed, unless --keep-sessions gives each its whole timeout. Exit code 0:\n"
+        "done; 1: refused or failed, and DIR was not made.\n",
     .run_alone = run};

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 enum {
-    POLL_MS = 250,
-    SHOW_MS = 250, /* Time between two drawings of the progress. */
-    BAR_WIDTH = 30
+    POLL_MS = 250
 };
 
 /* One attempt. */
@@ -20,30 +18,16 @@ struct trying {
     uint64_t share_ms;            /* The time within which the first byte must move. */
     uint64_t began_ms;            /* When the first byte moved; 0: none has. */
     uint64_t moved_ms; /* When the last byte moved; if none has, when the attempt began. */
-    uint64_t shown_ms;
-    bool refused; /* The caller has refused more data. */
-    bool shows;   /* Progress is shown, on a terminal. */
+    bool refused;      /* The caller has refused more data. */
+    bool shows;        /* Progress is shown, on a terminal. */
 };
 
 /* ---- Progress ---- */
 
 static void show(struct trying *trying, uint64_t now_ms)
 {
-    const struct transfer_progress *progress = &trying->transfer->progress;
-
-    if (!trying->shows || now_ms < trying->shown_ms + SHOW_MS) {
-        return;
-    }
-    trying->shown_ms = now_ms;
-    if (progress->bytes_total > 0) {
-        int full = (int)min_u64(progress->bytes * BAR_WIDTH / progress->bytes_total, BAR_WIDTH);
-
-        (void)fprintf(stderr, "\r%s [%.*s%*s] %" PRIu64 " KiB ", progress->verb, full,
-                      "##############################", BAR_WIDTH - full, "",
-                      progress->bytes / 1024);
-    } else {
-        (void)fprintf(stderr, "\r%s %" PRIu64 " lines, %" PRIu64 " KiB ", progress->verb,
-                      progress->lines, progress->bytes / 1024);
+    if (trying->shows) {
+        progress_show(&trying->transfer->progress, now_ms);
     }
 }
 
@@ -58,7 +42,7 @@ static void note_move(struct trying *trying)
 static void note_progress(struct transfer *transfer, struct slice moved)
 {
     transfer->progress.bytes += moved.len;
-    for (size_t i = 0; i < moved.len; i++) {
+    for (size_t i = 0; transfer->has_lines && i < moved.len; i++) {
         transfer->progress.lines += moved.data[i] == '\n';
     }
 }
@@ -203,9 +187,8 @@ static void set_up(struct trying *trying)
         curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
         curl_easy_setopt(easy, CURLOPT_READFUNCTION, give_body);
         curl_easy_setopt(easy, CURLOPT_READDATA, (void *)trying);
-        if (transfer->progress.bytes_total > 0) {
-            curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE,
-                             (curl_off_t)transfer->progress.bytes_total);
+        if (transfer->progress.total > 0) {
+            curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)transfer->progress.total);
         }
     }
 }
@@ -230,9 +213,7 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     if (code == CMD_OK) {
         set_up(&trying);
         run(&trying, multi, &result);
-        if (trying.shown_ms) {
-            (void)fprintf(stderr, "\r%*s\r", BAR_WIDTH * 2, "");
-        }
+        progress_clear(&transfer->progress);
         code = judge(&trying, result);
     }
     curl_easy_cleanup(trying.easy);

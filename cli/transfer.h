@@ -10,18 +10,11 @@
 #define CLI_TRANSFER_H
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 
 enum {
     TRANSFER_LINE_MAX = 16 << 20, /* Bytes of a line of an export. */
     TRANSFER_PROBLEM_MAX = 1 << 20
-};
-
-/* The progress, for display. */
-struct transfer_progress {
-    const char *verb; /* "exported". */
-    uint64_t bytes;
-    uint64_t lines;
-    uint64_t bytes_total; /* 0: unknown. */
 };
 
 struct transfer {
@@ -35,7 +28,8 @@ struct transfer {
      * subtracts its waits for the first byte and for the answer, so that the next transfer gets the
      * rest. It leaves at least 1, because 0 would mean the whole timeout again. */
     int64_t patience_ms;
-    struct transfer_progress progress;
+    struct progress progress;
+    bool has_lines;    /* For the progress. */
     struct buf answer; /* The body of a refusal, or the whole answer without `take`. */
     int input_errno;   /* Why reading the input failed; 0: it did not. */
 };

@@ -32,6 +32,8 @@ SPDX_MEMBERS = ("name", "versionInfo", "downloadLocation", "licenseConcluded", "
 KEY = re.compile(r"^#?([A-Za-z][A-Za-z0-9.]*)=(.*)$", re.M)
 INSTALLED = """
 bin/zabra
+lib/systemd/system/zabra-backup.service
+lib/systemd/system/zabra-backup.timer
 lib/systemd/system/zabra.service
 lib/sysusers.d/zabra.conf
 lib/tmpfiles.d/zabra.conf
@@ -83,18 +85,42 @@ def install(build, prefix):
     check(code == 0, text)
 
 
-def check_unit(args, scratch):
+def check_service(args, scratch, name, command):
     """As it is installed, so that ExecStart names a program that exists."""
-    install(args.build, scratch)
-    unit = pathlib.Path(scratch) / "lib/systemd/system/zabra.service"
-    built = (pathlib.Path(args.build) / "deploy/systemd/zabra.service").read_text()
-    start = re.search(r"^ExecStart=(\S+) serve", built, re.M)
-    check(start and start[1].endswith("/bin/zabra"), "the unit does not start zabra")
+    unit = pathlib.Path(scratch) / f"lib/systemd/system/{name}.service"
+    built = (pathlib.Path(args.build) / f"deploy/systemd/{name}.service").read_text()
+    start = re.search(rf"^ExecStart=(\S+) {command}", built, re.M)
+    check(start and start[1].endswith("/bin/zabra"), f"{name}.service does not call zabra {command}")
     unit.write_text(built.replace(start[1], f"{scratch}/bin/zabra"))
     text, code = run("systemd-analyze", "verify", "--man=no", unit)
-    check(code == 0 and "zabra.service" not in text, text)
+    check(code == 0 and f"{name}." not in text, text)
     text, code = run("systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", unit)
     check(code == 0, text)
+    return re.sub(r"\\\n\s*", "", built)
+
+
+def check_backup(args, scratch, unit):
+    """The timer calls it each hour where it is enabled; its command line is one that zabra takes."""
+    timer = pathlib.Path(scratch) / "lib/systemd/system/zabra-backup.timer"
+    text, code = run("systemd-analyze", "verify", "--man=no", timer)
+    check(code == 0 and "zabra-backup." not in text, text)
+    check("\nOnCalendar=hourly\n" in timer.read_text(), "the timer is not hourly")
+    check("[Install]" not in unit, "the backup can be enabled without its timer")
+    check(not list(pathlib.Path(scratch).rglob("*.wants/*")), "a unit is enabled by its installation")
+    words = re.search(r"^ExecStart=\S+ (.*)$", unit, re.M)[1].split()
+    target = pathlib.Path(scratch) / "backups"
+    target.mkdir()
+    (pathlib.Path(scratch) / "password").write_text("root\n")
+    words[words.index("/etc/zabra/backup-password")] = f"{scratch}/password"
+    words[-1] = str(target)
+    text, code = run(args.zabra, *words, "--curl")
+    check(code == 0 and "/backup/v1" in text, text)
+
+
+def check_unit(args, scratch):
+    install(args.build, scratch)
+    check_service(args, scratch, "zabra", "serve")
+    check_backup(args, scratch, check_service(args, scratch, "zabra-backup", "backup"))
     text, code = run("systemd-sysusers", "--dry-run", DEPLOY / "systemd/zabra.sysusers.conf")
     check(code == 0 and "zabra" in text, text)
     root = pathlib.Path(scratch) / "root"

@@ -11,6 +11,7 @@
 
 enum {
     SIZE = 3,
+    ROUNDS = 4,
     PATH_BYTES = 200
 };
 
@@ -206,4 +207,120 @@ TEST(the_interface_answers_what_it_has, set_up, tear_down)
                            "[1-9]'",
                            ensemble.replicas[0].client_port),
                      0);
+}
+
+/* ---- Faults ---- */
+
+/* A backup takes several seconds. */
+static void set_up_slow(void)
+{
+    ensemble_launch(&ensemble, SIZE, "maxBackupBytesPerSecond=1048576\n" ENSEMBLE_SUPER);
+    shell_open(&ensemble);
+    set("OUT", "%s/out", ensemble.dir);
+    set("BACKUP", "zabra backup --user super --password-file %s/pw", ensemble.dir);
+    assert_int_equal(
+        shell("umask 077; printf root >%s/pw; mkdir $OUT; head -c 300000 /dev/urandom "
+              ">$D/data; for i in $(seq 12); do zabra create /big$i @$D/data || exit 1; "
+              "done",
+              ensemble.dir),
+        0);
+}
+
+/* The endpoints, with this replica first. */
+static void set_first(uint32_t index)
+{
+    char text[PATH_BYTES];
+    int len = snprintf(text, sizeof text, "127.0.0.1:%u", ensemble.replicas[index].client_port);
+
+    for (uint32_t i = 0; i < SIZE; i++) {
+        if (i != index) {
+            len += snprintf(text + len, sizeof text - (size_t)len, ",127.0.0.1:%u",
+                            ensemble.replicas[i].client_port);
+        }
+    }
+    set("ZABRA_ENDPOINTS", "%s", text);
+}
+
+TEST(the_leader_dies_while_it_sends_a_backup, set_up_slow, tear_down)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    struct shell_job job;
+
+    set_first(leader);
+    shell_start(&job, "$BACKUP --verify $OUT/b 2>&1");
+    assert_int_equal(shell("eval \"$LIB\"; await '[ -s $OUT/b.part ]'"), 0);
+    ensemble_kill(&ensemble, leader);
+    shell_finish(&job, 0, "trying again");
+    assert_int_equal(shell("[ ! -e $OUT/b.part ] && zabra inspect $OUT/b && zabra restore --from "
+                           "$OUT/b --dir $OUT/new --id 1"),
+                     0);
+}
+
+TEST(a_full_disk_leaves_the_last_backup, set_up_slow, tear_down)
+{
+    assert_int_equal(shell("$BACKUP $OUT/b && cp $OUT/b $OUT/good && zabra create /more x"), 0);
+    /* A limit of the size of files is what a full disk is, but that its error is another one. */
+    assert_int_equal(shell("(trap '' XFSZ; ulimit -f 1000; exec $BACKUP $OUT/b) 2>&1"), 1);
+    assert_non_null(strstr(shell_output, "File too large"));
+    assert_int_equal(shell("cmp $OUT/b $OUT/good && [ ! -e $OUT/b.part ]"), 0);
+    /* Nor does a restore leave anything. */
+    assert_int_equal(shell("(trap '' XFSZ; ulimit -f 1000; exec zabra restore --from $OUT/b --dir "
+                           "$OUT/new --id 1) 2>&1"),
+                     1);
+    assert_int_equal(shell("[ ! -e $OUT/new ] && [ ! -e $OUT/new.part ]"), 0);
+}
+
+TEST(a_damaged_backup_is_not_continued, set_up, tear_down)
+{
+    write_some("a", 5);
+    assert_int_equal(
+        shell("$BACKUP $OUT; touch $OUT/20200101T000000.000Z-full.backup.part; cd $OUT; "
+              "printf x | dd of=$(ls $OUT | grep full.backup$) bs=1 seek=900 "
+              "conv=notrunc 2>/dev/null"),
+        0);
+    write_some("b", 5);
+    assert_int_equal(shell("$BACKUP --since-last --verify $OUT 2>&1"), 0);
+    assert_non_null(strstr(shell_output, "damaged"));
+    /* Two full ones, and nothing else. */
+    assert_int_equal(shell("ls $OUT | grep -c full.backup$; ls $OUT | wc -l"), 0);
+    assert_string_equal(shell_output, "2\n2\n");
+    assert_int_equal(shell("zabra restore --from $OUT --dir $OUT/new --id 1"), 0);
+    /* A full one that is due is taken besides the last increment of the chain before. */
+    assert_int_equal(
+        shell("zabra create /c x && eval \"$LIB\" && "
+              "mv $OUT/new $D/ && F=$(ls $OUT | tail -1) && mv $OUT/$F "
+              "$OUT/20200101T000000.000Z-full.backup && rm -f $(ls $OUT/2*-full.backup | "
+              "grep -v 2020) && $BACKUP --since-last --verify $OUT && ls $OUT | cut -d- "
+              "-f2"),
+        0);
+    assert_non_null(strstr(shell_output, "full.backup\nmore.backup\nfull.backup\n"));
+}
+
+/* Replicas are killed one after the other, the leader among them, while a client writes and backups
+ * are taken. Some of these may fail; what has a name can be restored. */
+TEST(backups_survive_chaos, set_up, tear_down)
+{
+    struct shell_job writer;
+
+    shell_start(&writer, "i=0; while [ ! -e $OUT/stop ]; do i=$((i+1)); zabra create /n$i $i "
+                         ">/dev/null 2>&1; done");
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        uint32_t victim = i % 2 == 0 ? ensemble_wait_leader(&ensemble) : i % SIZE;
+        struct shell_job job;
+
+        assert_int_equal(shell("mkdir -p $OUT/dir"), 0);
+        shell_start(&job, "$BACKUP --since-last --verify $OUT/dir 2>&1; $BACKUP --since-last "
+                          "--verify $OUT/dir 2>&1; true");
+        ensemble_kill(&ensemble, victim);
+        shell_finish(&job, 0, "");
+        ensemble_start(&ensemble, victim);
+        ensemble_wait_all_ready(&ensemble);
+    }
+    assert_int_equal(shell("touch $OUT/stop; $BACKUP --since-last --verify $OUT/dir"), 0);
+    shell_finish(&writer, 0, "");
+    assert_int_equal(shell("ls $OUT/dir/*.part 2>/dev/null; for f in $OUT/dir/*; do zabra inspect "
+                           "$f >/dev/null || exit 1; done; zabra restore --from $OUT/dir --dir "
+                           "$OUT/new --id 1 && zabra inspect $OUT/new"),
+                     0);
+    assert_null(strstr(shell_output, ".part"));
 }

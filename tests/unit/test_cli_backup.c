@@ -1,0 +1,223 @@
+/* Files of backups: names, chains, what a policy keeps, unfinished files; the line of progress. */
+#include "cli/backup_files.h"
+#include "cli/progress.h"
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    HOUR = 3600000,
+    FILES_MAX = 100
+};
+
+#define NOW (INT64_C(1790000000) * 1000)
+
+static char folder[64];
+
+static void set_up(void)
+{
+    (void)snprintf(folder, sizeof folder, "/tmp/zabra-backup-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+}
+
+/* Runs a line in which $F is the folder. */
+static bool run(const char *line)
+{
+    assert_int_equal(setenv("F", folder, 1), 0); /* NOLINT(concurrency-mt-unsafe): one thread. */
+    return system(line) == 0;                    /* NOLINT(concurrency-mt-unsafe): one thread. */
+}
+
+static void touch(const char *name)
+{
+    char path[128];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fclose(file);
+}
+
+static void tear_down(void)
+{
+    assert_true(run("rm -r $F"));
+}
+
+/* A directory whose files are so many hours old; a negative number: an increment. */
+static struct backup_dir dir_of(const int *hours, size_t count)
+{
+    static struct backup_file files[FILES_MAX];
+
+    assert_true(count <= FILES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        files[i] = (struct backup_file){.made_ms = NOW - (int64_t)abs(hours[i]) * HOUR,
+                                        .full = hours[i] >= 0};
+    }
+    return (struct backup_dir){.files = files, .count = count};
+}
+
+/* The files that the policy keeps, as letters from 'a' on. */
+static const char *kept(const char *text, const int *hours, size_t count)
+{
+    static char letters[FILES_MAX];
+    struct backup_dir dir = dir_of(hours, count);
+    struct backup_policy policy;
+    size_t len = 0;
+
+    assert_true(backup_policy_parse(text, &policy));
+    backup_policy_mark(&policy, &dir, NOW);
+    for (size_t i = 0; i < count; i++) {
+        if (dir.files[i].kept) {
+            letters[len++] = (char)('a' + i);
+        }
+    }
+    letters[len] = '\0';
+    return letters;
+}
+
+#define KEPT(text, ...) \
+    kept(text, (const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
+
+TEST(a_policy_keeps_the_newest_chain_and_one_chain_of_each_interval)
+{
+    assert_string_equal(KEPT("24h:1h", 50, 49, 48), "c");
+    assert_string_equal(KEPT("24h:1h", 50, 3, 2, 1), "bcd");
+    /* Two in one day: the older one. NOW is 14:13 of its day. */
+    assert_string_equal(KEPT("30d:1d", 40, 39, 38, 2), "acd");
+    /* A chain lives as long as its last increment, as a whole. */
+    assert_string_equal(KEPT("24h:1h", 90, -60, -20, 70, -50, 0), "abcf");
+    assert_string_equal(KEPT("1h:1h", 90, -80, 70, -60, -50), "cde");
+    /* Increments without a full backup are of no use. */
+    assert_string_equal(KEPT("1h:1h", -90, -80, 70), "c");
+    /* A clock that was put back. */
+    assert_string_equal(KEPT("24h:1h", 50, 0, 0), "bc");
+}
+
+TEST(a_malformed_policy_is_refused)
+{
+    static const char *const texts[] = {"",
+                                        "24h",
+                                        "24h:",
+                                        "24h:1x",
+                                        ":1h",
+                                        "1h:24h",
+                                        "24h:1h,",
+                                        "0h:0h",
+                                        "-1h:1h",
+                                        "24h:1h 1d:1h",
+                                        "h:h",
+                                        "1.5h:1h",
+                                        "99999999999999999999h:1h"};
+    struct backup_policy policy;
+    int64_t span_ms;
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_false(backup_policy_parse(texts[i], &policy));
+    }
+    assert_false(
+        backup_policy_parse("9h:1h,8h:1h,7h:1h,6h:1h,5h:1h,4h:1h,3h:1h,2h:1h,1h:1h", &policy));
+    assert_true(backup_policy_parse("24h:1h,30d:1d", &policy));
+    assert_int_equal(policy.count, 2);
+    assert_int_equal(policy.rules[1].age_ms, (int64_t)30 * 24 * HOUR);
+    assert_true(backup_span_parse("2d", &span_ms));
+    assert_int_equal(span_ms, 48 * HOUR);
+    assert_false(backup_span_parse("2d:1d", &span_ms));
+}
+
+TEST(names_sort_by_age_and_others_are_ignored, set_up, tear_down)
+{
+    char name[BACKUP_NAME_MAX];
+    struct backup_dir dir;
+
+    backup_dir_name(NOW, true, name);
+    assert_string_equal(name, "20260921T141320.000Z-full.backup");
+    touch(name);
+    backup_dir_name(NOW - 1, false, name);
+    assert_string_equal(name, "20260921T141319.999Z-more.backup");
+    touch(name);
+    touch("20260921T141320.000Z-full.backup.part");
+    touch("20260921T141320.000Z-half.backup");
+    touch("2026-full.backup");
+    touch("notes.txt");
+    assert_int_equal(backup_dir_list(folder, &dir), 0);
+    assert_int_equal(dir.count, 2);
+    assert_false(dir.files[0].full);
+    assert_true(dir.files[1].full);
+    assert_int_equal(dir.files[1].made_ms, NOW);
+    assert_int_equal(backup_dir_chain(&dir), 1);
+    backup_dir_release(&dir);
+    assert_int_equal(backup_dir_list("/nowhere", &dir), ENOENT);
+}
+
+TEST(an_unfinished_backup_is_removed_unless_it_is_written, set_up, tear_down)
+{
+    char path[128];
+    bool empty = false;
+    int other;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/20260921T141320.000Z-full.backup.part", folder);
+    assert_int_equal(backup_dir_is_empty(folder, &empty), 0);
+    assert_true(empty);
+    assert_int_equal(backup_part_open(path, &fd), 0);
+    assert_int_equal(backup_dir_is_empty(folder, &empty), 0);
+    assert_false(empty);
+    backup_parts_remove(folder);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(backup_part_open(path, &other), EWOULDBLOCK);
+    assert_int_equal(close(fd), 0);
+    touch("mine.part");
+    backup_parts_remove(folder);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_true(run("test -e $F/mine.part"));
+}
+
+static const char *parent(const char *path)
+{
+    static char out[BACKUP_PATH_MAX];
+
+    backup_parent(path, out);
+    return out;
+}
+
+TEST(parents)
+{
+    assert_string_equal(parent("/a/b"), "/a/");
+    assert_string_equal(parent("/a/b/"), "/a/");
+    assert_string_equal(parent("/a"), "/");
+    assert_string_equal(parent("a"), ".");
+    assert_string_equal(parent("a/b"), "a/");
+    assert_int_equal(backup_sync_parent("/tmp/x"), 0);
+    assert_int_equal(backup_sync_parent("/nowhere/x"), ENOENT);
+}
+
+static const char *shown(struct progress progress, uint64_t now_ms)
+{
+    static char text[PROGRESS_MAX];
+
+    progress.verb = "done";
+    progress_text(&progress, now_ms, text);
+    return text;
+}
+
+TEST(progress_has_share_rate_and_time_left)
+{
+    const struct progress half = {.bytes = 50 << 20, .total = 100 << 20, .start_ms = 1000};
+    const struct progress guess = {.bytes = 200 << 20, .total = 100 << 20, .start_ms = 1000};
+    const struct progress lines = {.bytes = 2048, .lines = 7, .start_ms = 1000};
+
+    assert_string_equal(shown(half, 3000), "done [###############               ] 50 % of 100.0 "
+                                           "MiB, 50.0 MiB, 25.0 MiB/s, 0:02 left");
+    assert_string_equal(shown(half, 1001),
+                        "done [###############               ] 50 % of 100.0 MiB, 50.0 MiB");
+    assert_string_equal(shown(guess, 3000), "done [##############################] 100 % of 100.0 "
+                                            "MiB, 200.0 MiB, 100.0 MiB/s");
+    assert_string_equal(shown(lines, 3000), "done 7 lines, 2 KiB, 1 KiB/s");
+    assert_string_equal(shown((struct progress){.bytes = 0}, 3000), "done 0 KiB");
+    assert_string_equal(shown((struct progress){.bytes = UINT64_MAX, .total = UINT64_MAX}, 1),
+                        "done [##############################] 100 % of 16777216.0 TiB, 16777216.0 "
+                        "TiB");
+}
