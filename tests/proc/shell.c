@@ -100,6 +100,18 @@ void shell_expect(const char *line, int code, const char *said)
     compare(line, shell("{ %s\n} 2>&1", line), code, said);
 }
 
+void shell_expect_json(const char *line, int code, const char *filter)
+{
+    char whole[SHELL_LINE_MAX];
+    int len = snprintf(whole, sizeof(whole),
+                       "%s >$D/json; c=$?; jq -e '%s' $D/json >/dev/null || "
+                       "{ cat $D/json; exit 99; }; exit $c",
+                       line, filter);
+
+    assert_in_range(len, 1, SHELL_LINE_MAX - 1);
+    shell_expect(whole, code, "");
+}
+
 void shell_start(struct shell_job *job, const char *format, ...)
 {
     char all[SHELL_JOB_MAX + 16];

@@ -30,6 +30,9 @@ int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The line must end with the exit code, and print the text on standard output or standard error. */
 void shell_expect(const char *line, int code, const char *said);
 
+/* The line must end with the exit code, and print JSON for which the jq expression is true. */
+void shell_expect_json(const char *line, int code, const char *filter);
+
 /* Several lines that run at the same time; none may print more than a pipe holds. */
 struct shell_job {
     FILE *pipe;

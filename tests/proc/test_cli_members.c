@@ -132,16 +132,13 @@ static void not_said(const char *text)
     }
 }
 
-/* The line, run as the super user, prints JSON for which the jq expression is true. */
+/* Like expect(), with JSON for which the jq expression is true. */
 static void expect_json(const char *words, int code, const char *filter)
 {
     char line[LINE_MAX_BYTES];
 
-    (void)snprintf(line, sizeof line,
-                   "zabra members %s -o json $S $D/pw >$D/json; c=$?; jq -e '%s' $D/json "
-                   ">/dev/null || { cat $D/json; exit 99; }; exit $c",
-                   words, filter);
-    shell_expect(line, code, "");
+    (void)snprintf(line, sizeof line, "zabra members %s -o json $S $D/pw", words);
+    shell_expect_json(line, code, filter);
 }
 
 /* ---- Tests, in order: each leaves what the next one begins with. ---- */
