@@ -83,7 +83,12 @@ void tls_peer_open(struct tls_peer *peer, const struct cert_kit *kit,
     char sni[ISSUE_NAME_MAX + 1]; /* The macro wants it writable. */
 
     *peer = (struct tls_peer){.fd = fd};
-    make_ctx(peer, kit, setup);
+    if (setup->ctx) {
+        peer->ctx = setup->ctx;
+        ASSERT(SSL_CTX_up_ref(peer->ctx) == 1);
+    } else {
+        make_ctx(peer, kit, setup);
+    }
     peer->ssl = SSL_new(peer->ctx);
     peer->in = BIO_new(BIO_s_mem());
     peer->out = BIO_new(BIO_s_mem());

@@ -17,6 +17,7 @@ struct tls_peer_setup {
     const char *protocols; /* ALPN on the wire: a length, a name, ...; NULL: none. */
     const char *cert;      /* Name of a pair of the kit; NULL: none. */
     SSL_SESSION *session;  /* To resume; NULL: none. */
+    SSL_CTX *ctx;          /* Of a peer with an equal version, ciphers and cert; NULL: made here. */
 };
 
 /* The secret of TLS 1.3 that seals what the client sends after its handshake. */
