@@ -2,6 +2,7 @@
 """deploy/kubernetes: its manifests are right, and pods made from them work. See README.md here.
 
 Usage: kubernetes.py packages|manifests|pods|long --zabra BINARY [--image ROOT]
+ROOT is the file system of an image, for the pods; else they use that of this machine.
 Prints each fault; exit code 77: what the check needs is not here.
 """
 
@@ -259,9 +260,10 @@ def expect_waiting(cluster):
     """Without names nothing is founded; the processes are alive and say why."""
     for pod in cluster.pods:
         wait(f"{pod.name} is alive", lambda: pod.probe("liveness").status == 200, STEP_S)
-        ready = pod.probe("readiness")
-        if ready.status != 503 or "the name has no address" not in ready.text:
-            raise Failed(f"{pod.name}: {ready.status} {ready.text}")
+        wait(f"{pod.name} says that its name has no address",
+             lambda: "the name has no address" in pod.probe("readiness").text, STEP_S)
+        if pod.probe("readiness").status != 503:
+            raise Failed(f"{pod.name} is ready without a name")
         code, text = pod.exec("probe", "ready", "--config", "/etc/zabra/config/zabra.cfg")
         if code != 1 or "is not ready: member: no ensemble is founded yet" not in text:
             raise Failed(f"zabra probe: {code} {text}")
@@ -349,6 +351,60 @@ def lose_volume(cluster):
     cluster.publish(pod)
     cluster.wait_ready(pod, seconds=STEP_S)
     say("a lost volume was refilled")
+
+
+def compose_spec(service):
+    """What the specification of a pod has for a service of compose.yaml."""
+    check(service["read_only"] is True and service["cap_drop"] == ["ALL"], "compose.yaml: rights")
+    [volume] = service["volumes"]
+    mounts = [{"name": "data", "mountPath": volume.split(":")[1]},
+              {"name": "peers", "mountPath": "/run/secrets", "readOnly": True}]
+    env = [{"name": name, "value": value} for name, value in service["environment"].items()]
+    [port] = [int(entry.rsplit(":", 1)[1]) for entry in service["ports"]]
+    probe = {"httpGet": {"path": "/readyz", "port": "clients"}, "timeoutSeconds": 3}
+    return {"securityContext": {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532},
+            "terminationGracePeriodSeconds": int(service["stop_grace_period"].rstrip("s")),
+            "volumes": [{"name": "peers", "secret": {
+                "secretName": "zabra-peers", "defaultMode": 0o440,
+                "items": [{"key": "secret", "path": "peers"}]}}],
+            "containers": [{"args": ["serve"], "env": env, "volumeMounts": mounts,
+                            "ports": [{"name": "clients", "containerPort": port}],
+                            "readinessProbe": probe}]}
+
+
+def compose_story(args, folder):
+    """The services of compose.yaml, under the names of their hosts."""
+    services = kustomize.documents(TOP / "deploy/container/compose.yaml")[0]["services"]
+    specs = {service["hostname"]: compose_spec(service) for service in services.values()}
+    first = {"kind": "StatefulSet", "metadata": {"name": "zabra"},
+             "spec": {"template": {"spec": specs["zabra-0"]}}}
+    cluster = pods.Cluster([first], folder, args.zabra, args.image)
+    try:
+        for ordinal, (name, spec) in enumerate(specs.items()):
+            pod = pods.Pod(cluster, name, spec, ordinal)
+            cluster.pods.append(pod)
+            pod.start()
+        cluster.publish(*cluster.pods)
+        cluster.wait_ready(seconds=STEP_S)
+        for pod in cluster.pods:
+            code, text = pod.exec("probe", "ready")
+            check(code == 0, f"compose.yaml: {text}")
+        wait("three voters", lambda: voters(cluster.pods[0]) == [1, 2, 3], STEP_S)
+        end_all(cluster)
+    finally:
+        cluster.close()
+
+
+def play_compose(args):
+    folder = tempfile.mkdtemp(prefix="zabra-compose-")
+    os.chmod(folder, 0o755)
+    try:
+        compose_story(args, folder)
+        say("three services of compose.yaml are ready")
+    except Failed as failed:
+        faults.append(f"compose.yaml: {failed}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def back_up(cluster):
@@ -447,7 +503,9 @@ def check_pods(args):
     with pods.network():
         if args.check == "pods":
             play(args, "overlays/development", short_story)
+            play_compose(args)
         else:
+            play_compose(args)
             play(args, "base", long_story)
             play(args, "overlays/production", production_story)
     return 0

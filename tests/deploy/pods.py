@@ -249,7 +249,8 @@ class Pod:
         said = self.container[f"{kind}Probe"]
         port = next(entry["containerPort"] for entry in self.container["ports"]
                     if entry["name"] == said["httpGet"]["port"])
-        return self.cluster.call(self, "GET", said["httpGet"]["path"] + "?verbose", port=port,
+        return self.cluster.call(self, "GET", said["httpGet"]["path"] + "?verbose",
+                                 host=f"{self.ip}:{port}", port=port,
                                  timeout=said.get("timeoutSeconds", 1))
 
     def is_ready(self):
@@ -300,7 +301,7 @@ class Cluster:
             upper.mkdir(exist_ok=True)
             work.mkdir(exist_ok=True)
             return [f"mount -t overlay overlay -o lowerdir={self.image},upperdir={upper},"
-                    f"workdir={work} {root}"]
+                    f"workdir={work} {root}", f"touch {root}/etc/hosts"]
         lines = [f"mount -t tmpfs tmpfs {root}", f"mkdir {root}/etc {root}/proc {root}/dev",
                  f"touch {root}/zabra {root}/etc/hosts",
                  f"printf 'hosts: files\\n' >{root}/etc/nsswitch.conf",
@@ -361,7 +362,7 @@ class Cluster:
         for pod in self.pods:
             if pod.ordinal in self.published:
                 domain = f"zabra-peers.{NAMESPACE}.svc"
-                lines.append(f"{pod.ip} {pod.name}.{domain} {domain}")
+                lines.append(f"{pod.ip} {pod.name}.{domain} {domain} {pod.name}")
                 lines.append(f"{pod.ip} zabra")
         text = ("\n".join(lines) + "\n").encode()
         fd = os.open(self.names, os.O_WRONLY)
@@ -373,12 +374,12 @@ class Cluster:
 
     # ---- Clients. ----
 
-    def call(self, pod, method, path, body=None, *, port=9998, timeout=5):
-        """A request to one pod, under the name of the service."""
+    def call(self, pod, method, path, body=None, *, host=None, port=9998, timeout=5):
+        """A request to one pod; unless `host` is given, under the name of the service."""
         secure = self.tls is not None and port == 9998
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         more = {"context": self.tls} if secure else {}
-        host = f"zabra.{NAMESPACE}.svc:{port}" if port == 9998 else f"{pod.ip}:{port}"
+        host = host or f"zabra.{NAMESPACE}.svc:{port}"
         connection = kind(pod.ip, port, timeout=timeout, **more)
         try:
             connection.request(method, path, body, {"Host": host})
