@@ -155,9 +155,10 @@ struct cmd {
         row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)     \
             row(semaphore) row(elect) row(barrier) row(queue) row(counter) row(session) row(acl)   \
                 row(quota) row(whoami) row(status) row(members) row(upgrade) row(metrics) row(top) \
-                    row(doctor) row(probe) row(serve) row(dev) row(inspect) row(recover)           \
-                        row(backup) row(restore) row(cert) row(shell) row(api) row(bench)          \
-                            row(completion) row(version) row(help) row(complete) row(man)
+                    row(doctor) row(support) row(probe) row(serve) row(dev) row(inspect)           \
+                        row(recover) row(backup) row(restore) row(cert) row(shell) row(api)        \
+                            row(bench) row(completion) row(version) row(help) row(complete)        \
+                                row(man)
 
 #define CMD_DECLARE(name) extern const struct cmd cmd_##name;
 

@@ -467,6 +467,13 @@ const about = {
     'no permission': ALL_SEE,
     'no ensemble': AGAIN,
   },
+  support: {
+    success: ['z support $D/support-$O', 'z support $D/support-$O-dead --endpoints 127.0.0.1:1'],
+    'not found': 'a missing folder is made',
+    conflict: 'each archive has a name of its own',
+    'no permission': ALL_SEE,
+    'no ensemble': 'it works without one, too',
+  },
   top: {
     success: ['z top --once', `z top --once -n 1 ${SOME_DEAD}`],
     'not found': 'there is nothing to find',

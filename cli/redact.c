@@ -1,0 +1,239 @@
+#include "cli/redact.h"
+
+#include "server/config/config.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    UUID_LEN = 36,
+    HASH_LEN = 28 /* A SHA-1 in base64, as ACLs have it. */
+};
+
+/* A value behind one of these words, in any case, is a secret. */
+static const char *const words[] = {
+    "password",   "passwd",    "passphrase",  "pwd",         "secret",     "token",
+    "api_key",    "api-key",   "apikey",      "credential",  "basic ",     "bearer ",
+    "zk-session", "signature", "superdigest", "private_key", "privatekey", "access_key"};
+
+/* All that follows on the line is a secret. */
+static const char *const heads[] = {"authorization", "cookie"};
+
+/* Keys of the configuration that prove an identity, or name one. */
+static const char *const hidden_keys[] = {"superDigest", "superX509"};
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static struct slice trimmed(struct slice text)
+{
+    while (text.len > 0 && isspace(text.data[0])) {
+        text = slice_from(text, 1);
+    }
+    while (text.len > 0 && isspace(text.data[text.len - 1])) {
+        text.len--;
+    }
+    return text;
+}
+
+/* ---- Configuration ---- */
+
+static bool is_known(struct slice key)
+{
+    const struct config_row *rows = NULL;
+    size_t count = config_rows(&rows);
+
+    for (size_t i = 0; i < COUNT(hidden_keys); i++) {
+        if (slice_eq(key, slice_str(hidden_keys[i]))) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (slice_eq(key, slice_str(rows[i].key))) {
+            return true;
+        }
+    }
+    return slice_starts_with(key, slice_str("server.")) && key.len <= strlen("server.65535");
+}
+
+void redact_config_line(struct slice line, struct buf *out)
+{
+    size_t equals = slice_find(line, '=');
+    struct slice key = trimmed(slice_make(line.data, equals));
+    struct redaction none = {.in_key = false};
+
+    if (equals >= line.len || key.len == 0 || key.data[0] == '#') {
+        return; /* A comment, or no line of a configuration. */
+    }
+    if (is_known(key)) {
+        /* The name of a key is none, but a path or URL may contain one. */
+        buf_append(out, line.data, equals + 1);
+        redact_log_line(&none, slice_from(line, equals + 1), out);
+        return;
+    }
+    for (size_t i = 0; i < COUNT(hidden_keys); i++) {
+        if (slice_eq(key, slice_str(hidden_keys[i]))) {
+            buf_printf(out, "%s=" REDACTED "\n", hidden_keys[i]);
+            return;
+        }
+    }
+    buf_append_str(out, "# a line with an unknown key was removed\n");
+}
+
+/* ---- Logs ---- */
+
+static bool begins(struct slice text, const char *word)
+{
+    size_t len = strlen(word);
+
+    return text.len >= len && strncasecmp((const char *)text.data, word, len) == 0;
+}
+
+/* Returns the length of the first word of the list at the beginning of the text; 0: none. */
+static size_t word_at(struct slice text, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (begins(text, list[i])) {
+            return strlen(list[i]);
+        }
+    }
+    return 0;
+}
+
+static bool is_base64(uint8_t byte)
+{
+    return isalnum(byte) || byte == '+' || byte == '/';
+}
+
+/* Returns the length of a UUID at the beginning; 0: there is none. */
+static size_t uuid_at(struct slice text)
+{
+    if (text.len < UUID_LEN) {
+        return 0;
+    }
+    for (size_t i = 0; i < UUID_LEN; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+        if (dash ? text.data[i] != '-' : !isxdigit(text.data[i])) {
+            return 0;
+        }
+    }
+    return UUID_LEN;
+}
+
+/* Returns the length of a hash behind its colon at the beginning; 0: there is none. */
+static size_t hash_at(struct slice text)
+{
+    if (text.len < 1 + HASH_LEN || text.data[0] != ':' || text.data[HASH_LEN] != '=') {
+        return 0;
+    }
+    for (size_t i = 1; i < HASH_LEN; i++) {
+        if (!is_base64(text.data[i])) {
+            return 0;
+        }
+    }
+    return 1 + HASH_LEN;
+}
+
+/* Returns the length of "://user:password@" at the beginning; 0: there is none. */
+static size_t userinfo_at(struct slice text)
+{
+    if (!begins(text, "://")) {
+        return 0;
+    }
+    for (size_t i = 3; i < text.len && !isspace(text.data[i]); i++) {
+        if (text.data[i] == '/' || text.data[i] == '"' || text.data[i] == '?') {
+            return 0;
+        }
+        if (text.data[i] == '@') {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* Returns the length of the rest of a name, its separator, and the value up to the next blank,
+ * quote or delimiter. A value within quotes ends with its quote. 0: no separator, so no value. */
+static size_t value_at(struct slice text, bool needs_separator)
+{
+    size_t at = 0;
+
+    while (at < text.len && (isalnum(text.data[at]) || strchr("_-.", text.data[at]))) {
+        at++; /* "passwordFile", "token_id". */
+    }
+    size_t name = at;
+
+    while (at < text.len && strchr("\"'\\ \t:=>{", text.data[at])) {
+        at++;
+    }
+    struct slice between = slice_make(text.data + name, at - name);
+
+    if (needs_separator && slice_find(between, ':') == between.len &&
+        slice_find(between, '=') == between.len) {
+        return 0;
+    }
+    bool quoted = slice_find(between, '"') < between.len || slice_find(between, '\'') < between.len;
+    const char *ends = quoted ? "\"'" : " \t\"',;&";
+
+    while (at < text.len && !strchr(ends, text.data[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* Returns how many bytes at the beginning are a secret; `*ret_keep` of them name it and are kept.
+ */
+static size_t secret_at(struct slice text, size_t *ret_keep)
+{
+    size_t word = word_at(text, words, COUNT(words));
+    size_t head = word_at(text, heads, COUNT(heads));
+
+    *ret_keep = 0;
+    if (head > 0) {
+        *ret_keep = head;
+        return text.len;
+    }
+    if (word > 0) {
+        bool scheme = text.data[word - 1] == ' '; /* "Basic ...". */
+        size_t value = value_at(slice_from(text, word), !scheme);
+
+        *ret_keep = word;
+        return value > 0 ? word + value : 0;
+    }
+    size_t found = userinfo_at(text);
+
+    *ret_keep = found > 0 ? 3 : 0;
+    if (found == 0) {
+        found = hash_at(text);
+        *ret_keep = found > 0 ? 1 : 0;
+    }
+    return found > 0 ? found : uuid_at(text);
+}
+
+static bool holds(struct slice line, const char *text)
+{
+    return line.len > 0 && memmem(line.data, line.len, text, strlen(text)) != NULL;
+}
+
+void redact_log_line(struct redaction *redaction, struct slice line, struct buf *out)
+{
+    if (holds(line, "PRIVATE KEY-----")) {
+        redaction->in_key = holds(line, "-----BEGIN") && !holds(line, "-----END");
+        buf_append_str(out, REDACTED "\n");
+        return;
+    }
+    for (size_t at = 0; !redaction->in_key && at < line.len;) {
+        struct slice rest = slice_from(line, at);
+        size_t keep = 0;
+        size_t secret = secret_at(rest, &keep);
+
+        buf_append(out, rest.data, secret > 0 ? keep : 1);
+        if (secret > 0) {
+            buf_append_str(out, keep == 3 ? REDACTED "@" : "=" REDACTED);
+        }
+        at += secret > 0 ? secret : 1;
+    }
+    if (!redaction->in_key) {
+        buf_append_byte(out, '\n');
+    }
+}
