@@ -38,10 +38,13 @@ lib/systemd/system/zabra.service
 lib/sysusers.d/zabra.conf
 lib/tmpfiles.d/zabra.conf
 share/bash-completion/completions/zabra
+share/doc/zabra/CHANGELOG.md
 share/doc/zabra/examples/zabra.cfg
 share/doc/zabra/monitoring/alerts.yaml
 share/doc/zabra/licenses.txt
 share/doc/zabra/monitoring/grafana.json
+share/doc/zabra/openapi/asyncapi.json
+share/doc/zabra/openapi/openapi.json
 share/doc/zabra/zabra.spdx.json
 share/fish/vendor_completions.d/zabra.fish
 share/man/man1/zabra.1
@@ -268,20 +271,42 @@ def check_sbom(args, scratch):
         check(f"{package['name']} {package['version']}\n" in licences, f"no licence of {package['name']}")
 
 
+def check_texts(share, commands):
+    """Manual pages and completions are understood by what reads them, and name each command."""
+    for page in sorted((share / "man/man1").iterdir()):
+        text = page.read_text()
+        check(text.startswith(".TH ZABRA") and "\n.SH NAME\n" in text, f"{page.name} is no manual page")
+    main_page = (share / "man/man1/zabra.1").read_text()
+    bash = share / "bash-completion/completions/zabra"
+    text, code = run("bash", "-n", bash)
+    check(code == 0, text)
+    for name in commands:
+        check(name in main_page, f"zabra.1 does not name {name}")
+    for shell in (bash, share / "zsh/site-functions/_zabra", share / "fish/vendor_completions.d/zabra.fish"):
+        check("zabra __complete" in shell.read_text(), f"{shell.name} does not ask zabra")
+
+
 def check_install(args, scratch):
     install(args.build, scratch)
     found = {str(path.relative_to(scratch)) for path in pathlib.Path(scratch).rglob("*")
              if path.is_file()}
     for path in INSTALLED:
         check(path in found, f"{path} is not installed")
-    manuals = {path for path in found if path.startswith("share/man/man1/zabra-")}
-    for path in sorted(found - manuals - set(INSTALLED)):
+    help_json, _ = run(args.zabra, "help", "-o", "json")
+    commands = [command["name"] for command in json.loads(help_json)["commands"]]
+    manuals = {f"share/man/man1/zabra-{name}.1" for name in commands}
+    pages = {f"share/doc/zabra/{path.relative_to(TOP)}" for path in (TOP / "docs").rglob("*")
+             if path.is_file()}
+    for path in sorted((manuals | pages) - found):
+        check(False, f"{path} is not installed")
+    for path in sorted(found - manuals - pages - set(INSTALLED)):
         check(False, f"{path} is installed, but not documented")
     readme = (DEPLOY / "README.md").read_text()
     for path in sorted(found):
-        if path.startswith(("lib/", "share/doc/")):
+        if path.startswith(("lib/", "share/doc/")) and path not in pages:
             check(path in readme or str(pathlib.Path(path).parent) in readme,
                   f"deploy/README.md does not mention {path}")
+    check_texts(pathlib.Path(scratch) / "share", commands)
 
 
 def main():
