@@ -5,7 +5,7 @@ build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev lib
   python3 python3-yaml nodejs)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev lld python3
   curl jq chromium-headless-shell zsh fish
-  systemd)
+  systemd iproute2)
 command -v npm >/dev/null || build_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.
