@@ -5,6 +5,7 @@
 #include "base/os_clock.h"
 
 enum {
+    NICE = 10,           /* Clients go first where processors are short. */
     PAUSE_MS = 100,      /* Longest wait before the end of the process is noticed. */
     PACE_SLICE_MS = 20,  /* Shorter waits for the pace are saved up. */
     PACE_WAIT_MS = 5000, /* Longest wait for the pace, after a large record. */
@@ -160,6 +161,7 @@ static void body(void *arg)
     struct backups *backups = arg;
     struct backups_run *run;
 
+    thread_step_back(NICE);
     while ((run = wait_for_run(backups)) != NULL) {
         make(backups, run);
         end_run(backups, run);

@@ -28,7 +28,7 @@ static void set(const char *name, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(value, sizeof value, format, args);
     va_end(args);
-    assert_int_equal(setenv(name, value, 1), 0);
+    assert_int_equal(setenv(name, value, 1), 0); /* NOLINT(concurrency-mt-unsafe): one thread. */
 }
 
 /* $BACKUP takes a backup, $OUT is a directory for them. */
