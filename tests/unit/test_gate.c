@@ -216,11 +216,13 @@ TEST(the_ensemble_shows_what_changes, fixture, setup, teardown)
     published->pending.version = 0x50c;
     published->pending.count = 2;
     published->pending.members[0].empty_seat = true;
+    published->pending_ms = 1200;
     published->replica.zab.leader = 1;
     text = said(fixture, write_ensemble);
     assert_non_null(strstr(text, "\"in_step\":0,\"tolerance\":-2,"));
-    assert_non_null(strstr(text, "\"pending\":{\"version\":\"0x50c\",\"members\":[{\"id\":1,"
-                                 "\"role\":\"empty-seat\"},{\"id\":2,\"role\":\"voter\"}]}"));
+    assert_non_null(strstr(text, "\"pending\":{\"version\":\"0x50c\",\"pending_ms\":300,"
+                                 "\"members\":[{\"id\":1,\"role\":\"empty-seat\"},"
+                                 "{\"id\":2,\"role\":\"voter\"}]}"));
 }
 
 static const char *role(struct fixture *fixture)
