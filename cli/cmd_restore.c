@@ -275,6 +275,7 @@ static int write_store(struct restoring *restoring, struct vfs vfs)
     const struct restore_target base = {.id = restoring->id,
                                         .incarnation = os_random_u64() | 1,
                                         .history = os_random_u64() | 1,
+                                        .now_ms = os_wall_ms(),
                                         .keep_sessions = restoring->keep_sessions};
     struct restore_target target = base;
     struct store_report report;

@@ -2,9 +2,11 @@
  * restore.h - makes the directory of a replica out of backups that were checked.
  *
  * The new replica is the only voter of its cluster, with a new history, and an epoch far above all
- * earlier ones: so zxids never go back, and clients of the old history get 409. The other members
- * join with empty directories. Unless they are kept, all sessions are closed, because their clients
- * have left long ago: each by a transaction of its own, which also deletes its ephemerals.
+ * earlier ones: so zxids never go back, and clients of the old history get 409. The distance grows
+ * with the age of the backups, because the ensemble may have begun more epochs since, or may have
+ * been restored from them before. The other members join with empty directories. Unless they are
+ * kept, all sessions are closed, because their clients have left long ago: each by a transaction of
+ * its own, which also deletes its ephemerals.
  */
 #ifndef SERVER_RESTORE_H
 #define SERVER_RESTORE_H
@@ -16,6 +18,7 @@ struct restore_target {
     uint32_t id;         /* A member of the cluster. */
     uint64_t incarnation;
     uint64_t history; /* Random, not 0. */
+    int64_t now_ms;   /* Wall clock, ms since 1970. */
     bool keep_sessions;
 };
 
