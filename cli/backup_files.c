@@ -73,6 +73,13 @@ void backup_close(struct backup_open *open)
 
 /* ---- A directory. ---- */
 
+int64_t backup_dir_next_ms(const struct backup_dir *dir, int64_t now_ms)
+{
+    int64_t newest_ms = dir->count > 0 ? dir->files[dir->count - 1].made_ms : INT64_MIN;
+
+    return now_ms > newest_ms ? now_ms : newest_ms + 1;
+}
+
 void backup_dir_name(int64_t made_ms, bool full, char name[BACKUP_NAME_MAX])
 {
     time_t seconds = (time_t)(made_ms / 1000);

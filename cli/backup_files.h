@@ -68,6 +68,10 @@ int backup_sync_parent(const char *path);
 /* Removes the unfinished backups of the directory that no process writes any more. */
 void backup_parts_remove(const char *path);
 
+/* The time for the name of the next backup: now, but behind the newest one of the directory also
+ * when the clock was set back, because chains are read in the order of the names. */
+int64_t backup_dir_next_ms(const struct backup_dir *dir, int64_t now_ms);
+
 /* The name of a backup that was made at this time. */
 void backup_dir_name(int64_t made_ms, bool full, char name[BACKUP_NAME_MAX]);
 

@@ -26,6 +26,7 @@ struct backing {
     int error; /* Why writing failed; 0: it did not. */
     struct backup_dir dir;
     int64_t full_every_ms;
+    int64_t named_ms; /* Time in the last name that was chosen; 0: none yet. */
     bool increment;
     bool chain_is_bad; /* The increment is sound, but not what it continues. */
     bool full_follows; /* The increment ends its chain: the next backup is a full one. */
@@ -194,7 +195,10 @@ static void name_files(struct backing *backing)
     char name[BACKUP_NAME_MAX];
 
     if (backing->is_dir) {
-        backup_dir_name(os_wall_ms(), !backing->increment, name);
+        int64_t now_ms = backup_dir_next_ms(&backing->dir, os_wall_ms());
+
+        backing->named_ms = now_ms > backing->named_ms ? now_ms : backing->named_ms + 1;
+        backup_dir_name(backing->named_ms, !backing->increment, name);
         (void)snprintf(backing->path, sizeof backing->path, "%.3900s/%s", backing->target, name);
     } else {
         (void)snprintf(backing->path, sizeof backing->path, "%.3900s", backing->target);
@@ -441,7 +445,8 @@ static int publish(struct backing *backing)
     return error == 0 ? CMD_OK : fail_file(backing, backing->path, error);
 }
 
-/* Removes what the policy does not keep; after the new backup is in place. */
+/* Removes what the policy does not keep; after the new backup is in place. The newest files first:
+ * an increment that stays without its full backup would seem to belong to the chain before. */
 static int prune(struct backing *backing, const struct backup_policy *policy)
 {
     uint32_t removed = 0;
@@ -454,7 +459,7 @@ static int prune(struct backing *backing, const struct backup_policy *policy)
         return fail_file(backing, backing->target, error);
     }
     backup_policy_mark(policy, &backing->dir, os_wall_ms());
-    for (size_t i = 0; i < backing->dir.count && code == CMD_OK; i++) {
+    for (size_t i = backing->dir.count; i-- > 0 && code == CMD_OK;) {
         char path[BACKUP_PATH_MAX];
 
         if (backing->dir.files[i].kept) {

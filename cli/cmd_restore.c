@@ -17,7 +17,8 @@
 enum {
     FILES_MAX = 1000,
     TIME_MAX = 64,
-    FIELDS_OF_TIME = 6
+    FIELDS_OF_TIME = 6,
+    DIR_MAX = 4000
 };
 
 struct restoring {
@@ -313,17 +314,32 @@ static void remove_part(struct vfs vfs, const char *dir)
 /* Gives the directory its name; an empty one of that name is replaced. */
 static int put_in_place(const struct restoring *restoring)
 {
-    int error =
-        rename(restoring->part, restoring->dir) == 0 ? backup_sync_parent(restoring->dir) : errno;
+    if (rename(restoring->part, restoring->dir) != 0) {
+        return fail("%s: %s; what was restored is in %s", restoring->dir, strerrordesc_np(errno),
+                    restoring->part);
+    }
+    int error = backup_sync_parent(restoring->dir);
 
     return error == 0 ? CMD_OK : fail("%s: %s", restoring->dir, strerrordesc_np(error));
+}
+
+/* Length of the path without the slashes at its end. */
+static size_t name_length(const char *path)
+{
+    size_t len = min_size(strlen(path), DIR_MAX);
+
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    return len;
 }
 
 static int write_dir(struct restoring *restoring)
 {
     struct vfs vfs;
 
-    (void)snprintf(restoring->part, sizeof restoring->part, "%.4000s.part", restoring->dir);
+    (void)snprintf(restoring->part, sizeof restoring->part, "%.*s.part",
+                   (int)name_length(restoring->dir), restoring->dir);
     if (mkdir(restoring->part, 0700) != 0) {
         return fail("%s: %s%s", restoring->part, strerrordesc_np(errno),
                     errno == EEXIST ? "; an earlier restore has not ended: remove it" : "");
@@ -384,7 +400,8 @@ static int restore(struct restoring *restoring)
 
 /* ---- The command line. ---- */
 
-/* Parses "2026-11-27T14:02:00Z", or the same without Z in local time. */
+/* Parses "2026-11-27T14:02:00Z", or the same without Z in local time. The library would make
+ * another moment of a day or an hour that does not exist. */
 static bool take_time(struct restoring *restoring, const char *text)
 {
     struct tm tm = {.tm_isdst = -1};
@@ -397,10 +414,13 @@ static bool take_time(struct restoring *restoring, const char *text)
     }
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
+    const struct tm given = tm;
+
     restoring->until.has_time = true;
     restoring->until_text = text;
     restoring->until.time_ms = (int64_t)(text[end] == 'Z' ? timegm(&tm) : mktime(&tm)) * 1000;
-    return true;
+    return tm.tm_mon == given.tm_mon && tm.tm_mday == given.tm_mday &&
+           tm.tm_hour == given.tm_hour && tm.tm_min == given.tm_min && tm.tm_sec == given.tm_sec;
 }
 
 static int take_until(struct restoring *restoring, const char *zxid, const char *time)

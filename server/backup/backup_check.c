@@ -14,11 +14,14 @@ static enum err refuse(struct backup_check *check, enum err err, const char *for
 
 static enum err refuse(struct backup_check *check, enum err err, const char *format, ...)
 {
+    char text[BACKUP_WHY_MAX];
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(check->why, BACKUP_WHY_MAX, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    (void)snprintf(check->why, BACKUP_WHY_MAX, "%.200s%s%.300s", check->name ? check->name : "",
+                   check->name ? ": " : "", text);
     return err;
 }
 
@@ -27,9 +30,8 @@ static enum err begin_full(struct backup_check *check, const struct backup_head 
     struct replay *replay = &check->replay;
 
     if (check->has_full) {
-        return refuse(
-            check, ERR_GAP,
-            "a full backup comes after another one: give one full backup, then increments");
+        return refuse(check, ERR_GAP,
+                      "is a full backup behind another one: give one full backup, then increments");
     }
     check->has_full = true;
     check->history = head->history;
@@ -61,14 +63,14 @@ static enum err on_head(void *ctx, const struct backup_head *head)
     }
     if (!check->has_full) {
         return refuse(check, ERR_GAP,
-                      "the first backup is an increment: give the full backup before it");
+                      "is an increment, but the first backup: give the full backup before it");
     }
     if (head->history != check->history ||
         memcmp(head->cluster, check->cluster, sizeof check->cluster) != 0) {
         return refuse(check, ERR_GAP, "%s",
                       head->history != check->history
-                          ? "an increment is from another history than the full backup"
-                          : "an increment is from another cluster than the full backup");
+                          ? "is from another history than the full backup"
+                          : "is from another cluster than the full backup");
     }
     return ERR_OK;
 }
@@ -143,13 +145,15 @@ static enum err check_one(struct backup_check *check, const struct backup_input 
                                            .on_progress = on_progress,
                                            .ctx = check};
     struct backup_end end;
+
+    check->name = input->name;
     enum err err = backup_read(input, &visitor, &check->mark, &end, check->why);
 
     if (err == ERR_OK && !check->is_cut && state_digest(check->replay.state) != end.digest) {
-        return refuse(check, ERR_CORRUPT,
-                      "%.200s: the state at its end has another digest than that of the replica",
-                      input->name);
+        err = refuse(check, ERR_CORRUPT,
+                     "the state at its end has another digest than that of the replica");
     }
+    check->name = NULL;
     return err;
 }
 

@@ -34,6 +34,7 @@ struct backup_check {
     struct backup_mark mark;
     bool has_full;
     char *why;
+    const char *name; /* Of the backup that is read; NULL: none is. */
 };
 
 /* Replays the backups in their order; the first is a full one. The caller sets `until`

@@ -136,10 +136,16 @@ TEST(what_cannot_be_restored_is_named, set_up, tear_down)
     assert_true(is_refused("--from $OUT/cut", "cut: is cut or damaged"));
     assert_true(is_refused("--from $OUT/flipped", "flipped: is cut or damaged"));
     assert_true(is_refused("--from $OUT/text", "text: is not a backup"));
-    assert_true(is_refused("--from $OUT/full $OUT/full2", "one full backup"));
+    assert_true(is_refused("--from $OUT/full $OUT/full2", "full2: is a full backup"));
     assert_true(is_refused("--from $OUT/full --until-zxid 0x7fffffff00000000", "behind the end"));
     assert_int_equal(shell("zabra restore --from $OUT/full --dir $OUT --id 1 2>&1"), 1);
     assert_non_null(strstr(shell_output, "not empty"));
+    assert_int_equal(shell("zabra restore --from $OUT/full --dir $OUT/new --id 1 --until-time "
+                           "2026-02-30T00:00:00Z 2>&1"),
+                     2);
+    assert_int_equal(shell("mkdir $OUT/slash && zabra restore --from $OUT/full --dir $OUT/slash// "
+                           "--id 1 && zabra inspect $OUT/slash"),
+                     0);
     assert_int_equal(shell("zabra restore --from $OUT/full --dir $OUT/new --id 9 2>&1"), 1);
     assert_non_null(strstr(shell_output, "no member"));
     assert_int_equal(shell("zabra inspect $OUT/full && ! zabra inspect $OUT/cut"), 0);

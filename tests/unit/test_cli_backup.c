@@ -127,6 +127,18 @@ TEST(a_malformed_policy_is_refused)
     assert_false(backup_span_parse("2d:1d", &span_ms));
 }
 
+TEST(a_new_backup_comes_behind_the_others_though_the_clock_was_set_back)
+{
+    const int hours[] = {2, -1};
+    const struct backup_dir dir = dir_of(hours, 2);
+    const struct backup_dir none = {.count = 0};
+
+    assert_int_equal(backup_dir_next_ms(&none, NOW), NOW);
+    assert_int_equal(backup_dir_next_ms(&dir, NOW), NOW);
+    assert_int_equal(backup_dir_next_ms(&dir, NOW - HOUR), NOW - HOUR + 1);
+    assert_int_equal(backup_dir_next_ms(&dir, NOW - 9 * HOUR), NOW - HOUR + 1);
+}
+
 TEST(names_sort_by_age_and_others_are_ignored, set_up, tear_down)
 {
     char name[BACKUP_NAME_MAX];
