@@ -51,6 +51,7 @@ static int fail(const char *format, ...)
 
     va_start(args, format);
     (void)fprintf(stderr, "zabra restore: ");
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     (void)vfprintf(stderr, format, args);
     (void)fprintf(stderr, "\n");
     va_end(args);

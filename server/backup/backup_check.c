@@ -18,6 +18,7 @@ static enum err refuse(struct backup_check *check, enum err err, const char *for
     va_list args;
 
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     (void)snprintf(check->why, BACKUP_WHY_MAX, "%.200s%s%.300s", check->name ? check->name : "",
