@@ -21,6 +21,7 @@ import urllib.request
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = TOP / "docs"
+ALERT_TESTS = [TOP / "tests/docs/alerts_test.yaml", TOP / "tests/docs/alerts_slow_test.yaml"]
 SKIP = 77           # The exit code that ctest counts as a skipped test.
 START_S = 30
 BREATH_S = 0.05
@@ -360,11 +361,12 @@ def complaint(tool, rules):
     """The error of promtool about these rules or their tests; None without one."""
     with tempfile.TemporaryDirectory(prefix="zabra-docs-") as place:
         path = pathlib.Path(place) / "rules.yaml"
-        tests = pathlib.Path(place) / "tests.yaml"
         path.write_text(rules)
-        text = (TOP / "tests/docs/alerts_test.yaml").read_text()
-        tests.write_text(text.replace("{RULES}", str(path)))
-        for words in (["check", "rules", path], ["test", "rules", tests]):
+        tests = []
+        for source in ALERT_TESTS:
+            tests.append(pathlib.Path(place) / source.name)
+            tests[-1].write_text(source.read_text().replace("{RULES}", str(path)))
+        for words in (["check", "rules", path], ["test", "rules", *tests]):
             ended = subprocess.run([tool, *words], capture_output=True, text=True)
             if ended.returncode:
                 return ended.stdout + ended.stderr
@@ -376,16 +378,16 @@ def check_alerts(_options, report):
     noticed."""
     tool = promtool()
     rules = (DOCS / "alerts.yaml").read_text()
-    tests = (TOP / "tests/docs/alerts_test.yaml").read_text()
+    tests = "".join(source.read_text() for source in ALERT_TESTS)
     fires = re.findall(r'labels: \'{alertname="(\w+)"|- alertname: (\w+)', tests)
-    report.same("tests/docs/alerts_test.yaml", {one or other for one, other in fires},
+    report.same("tests/docs/alerts_*test.yaml", {one or other for one, other in fires},
                 re.findall(r"- alert: (\w+)", rules))
     error = complaint(tool, rules)
     if error:
         report.fail("docs/alerts.yaml", error)
     never = re.sub(r"expr: (\|\n(?: {10}.*\n)+|.*\n)", "expr: vector(0) > 1\n", rules)
     if not complaint(tool, never):
-        report.fail("tests/docs/alerts_test.yaml", "rules that never fire pass")
+        report.fail("tests/docs/alerts_*test.yaml", "rules that never fire pass")
 
 
 CHECKS = {name[len("check_"):]: value for name, value in list(globals().items())

@@ -209,6 +209,7 @@ TEST(the_interface_answers_what_it_has, set_up, tear_down)
     assert_true(is_problem("?since=1:0x1", 409, "HistoryChanged"));
     /* For the super user only. */
     assert_int_equal(ask("", "Authorization: Basic Ym9iOnB3"), 403);
+    assert_int_equal(ask("", NULL), 401);
     assert_int_equal(shell("curl -fs localhost:%u/metrics | grep '^zabra_backup_last_seconds "
                            "[1-9]'",
                            ensemble.replicas[0].client_port),
