@@ -24,7 +24,8 @@ enum {
 
 /* ---- Which disks may be lost. ---- */
 
-/* Without the disk of `but` a majority of these voters has sound disks in their machines. */
+/* Without the disk of `but` a majority of these voters has sound disks in their machines. The leader
+ * may make a joining `but` a voter at any moment, before it notices that its disk is lost. */
 static bool is_alive(const struct sim *sim, const struct zab_config *config,
                      const struct sim_node *but)
 {
@@ -34,7 +35,7 @@ static bool is_alive(const struct sim *sim, const struct zab_config *config,
     for_each_member (member, config) {
         const struct sim_node *node = &sim->nodes[member->id];
 
-        voters += member->voter;
+        voters += member->voter || (member->joining && node == but);
         count += member->voter && node != but && sim_disk_counts(node) &&
                  node->identity.incarnation == member->incarnation;
     }
@@ -46,7 +47,7 @@ static bool needs(const struct sim *sim, const struct zab_config *config,
 {
     const struct zab_member *member = zab_config_find(config, node->id);
 
-    return member && member->voter && !is_alive(sim, config, node);
+    return member && (member->voter || member->joining) && !is_alive(sim, config, node);
 }
 
 bool sim_member_may_lose(struct sim *sim, const struct sim_node *node)
@@ -55,6 +56,11 @@ bool sim_member_may_lose(struct sim *sim, const struct sim_node *node)
 
     if (sim->knobs.change_ms == 0) {
         return true;
+    }
+    const struct zab_member *member = zab_config_find(&sim->config, node->id);
+
+    if (member && member->joining && needs(sim, &sim->config, node)) {
+        return false;
     }
     for (size_t i = 0; i < members->proposed_count; i++) {
         if (needs(sim, &members->proposed[i], node)) {
