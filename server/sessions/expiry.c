@@ -25,6 +25,7 @@ struct entry {
 struct member {
     uint32_t id; /* 0: the place is free. */
     bool lost;
+    bool was_in_step;    /* False: its connection broke before it could serve a client. */
     bool silent;         /* Lost because its reports are far behind, although it is connected. */
     uint64_t covered_ms; /* All touches up to this time have been reported. */
 };
@@ -285,12 +286,16 @@ static bool is_far_behind(const struct expiry *expiry, const struct member *memb
 /* Adds a member that is not known or was lost. The member starts with all time up to now covered:
  * a new member has served no client yet, and lose() has accounted for the time before a loss. A
  * member that is lost because its reports are far behind joins again only with a report that is not
- * far behind. */
+ * far behind. A loss before the member was in step for the first time does not take the place of
+ * the one that counts. */
 void expiry_joined(struct expiry *expiry, uint32_t member_id)
 {
     const struct member *known = find_member(expiry, member_id);
 
     if (expiry->on && (known == NULL || (known->lost && !known->silent))) {
+        if (known != NULL && !known->was_in_step) {
+            free_places(expiry, bit_of((size_t)(known - expiry->members)));
+        }
         struct member *member = need_member(expiry, member_id);
 
         if (member == NULL) {
@@ -298,7 +303,8 @@ void expiry_joined(struct expiry *expiry, uint32_t member_id)
             return;
         }
         PROBE("expiry.member_joined");
-        *member = (struct member){.id = member_id, .covered_ms = expiry->clock_ms};
+        *member =
+            (struct member){.id = member_id, .was_in_step = true, .covered_ms = expiry->clock_ms};
     }
 }
 

@@ -310,6 +310,22 @@ TEST(a_replica_lost_before_its_first_report_counts_too, clock, begin_one, end)
     assert_int_equal(due(clock), 1);
 }
 
+/* The first connection breaks while the replica synchronizes. Then it is in step, serves, and is
+ * silent: its client may have been active until then. */
+TEST(a_loss_before_a_replica_was_in_step_is_not_the_one_that_counts, clock, begin_one, end)
+{
+    expiry_lost(clock->expiry, 2);
+    pass(clock, REPORT_MS);
+    reported(clock, 2);
+    pass(clock, TIMEOUT_MS);
+    expiry_lost(clock->expiry, 2);
+    assert_in_range(lives_ms(clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+    /* Only once. */
+    expiry_joined(clock->expiry, 2);
+    expiry_lost(clock->expiry, 2);
+    assert_int_equal(due(clock), 1);
+}
+
 /* A learner in step hears from a client, and its connection stalls before it can report. */
 TEST(expiry_waits_for_a_replica_in_step_before_its_first_report, clock, begin_one, end)
 {
