@@ -24,8 +24,9 @@ enum {
 
 /* ---- Which disks may be lost. ---- */
 
-/* Without the disk of `but` a majority of these voters has sound disks in their machines. The leader
- * may make a joining `but` a voter at any moment, before it notices that its disk is lost. */
+/* Without the disk of `but` a majority of these voters has sound disks in their machines. The
+ * leader may make a joining `but` a voter at any moment, before it notices that its disk is lost.
+ */
 static bool is_alive(const struct sim *sim, const struct zab_config *config,
                      const struct sim_node *but)
 {
