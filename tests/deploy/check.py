@@ -71,15 +71,22 @@ def run(*words, env=None):
     return ended.stdout, ended.returncode
 
 
+CLAIMS = [] # Sockets whose names claim ports, until this process ends.
+
+
 def free_port():
-    """A port that was free a moment ago; below the kernel's ports for outgoing connections."""
+    """A port below the kernel's ports for outgoing connections: free a moment ago, and claimed, so
+    that no other check at the same time takes it."""
     for port in range(29000, 30000):
+        claim = socket.socket(socket.AF_UNIX)
         with socket.socket() as probe:
             try:
+                claim.bind(f"\0zabra-test-port-{port}")
                 probe.bind(("127.0.0.1", port))
+                CLAIMS.append(claim)
                 return port
             except OSError:
-                continue
+                claim.close()
     raise RuntimeError("no free port")
 
 

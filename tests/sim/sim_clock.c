@@ -64,9 +64,6 @@ void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint
 /* Maximum age of a report that may stand for a voter's clock. */
 static uint64_t heard_ms(const struct sim *sim)
 {
-    if (sim_voters(sim) == 1) {
-        return 0; /* The leader's own clock needs no heartbeat. */
-    }
     return (uint64_t)sim->knobs.limits.tick_ms * (2 * sim->knobs.limits.sync_limit + HEARD_TICKS) +
            HEARD_MORE_MS;
 }
@@ -180,6 +177,7 @@ static void note_clocks(struct sim *sim, const struct zab_config *config, struct
 {
     uint64_t window_us = heard_ms(sim) * SIM_MS;
     uint64_t since_us = sim->now_us > window_us ? sim->now_us - window_us : 0;
+    int64_t drift_ms = (int64_t)heard_ms(sim) / DRIFT_PART;
     int64_t now_ms = wall_ms(sim);
     int64_t clocks_ms[ZAB_MEMBERS_MAX];
     uint32_t voters = 0;
@@ -195,8 +193,8 @@ static void note_clocks(struct sim *sim, const struct zab_config *config, struct
             ret->least_ms = least_ms < ret->least_ms ? least_ms : ret->least_ms;
         }
     }
-    ret->reached_ms = stamp_reached(clocks_ms, voters, voters / 2 + 1);
-    ret->least_ms = ret->least_ms > 0 ? ret->least_ms : 0;
+    ret->reached_ms = stamp_reached(clocks_ms, voters, voters / 2 + 1) + drift_ms;
+    ret->least_ms = ret->least_ms > drift_ms ? ret->least_ms - drift_ms : 0;
 }
 
 /* The only voter; NULL: there are several. */
@@ -272,7 +270,7 @@ static void check_age(struct sim *sim, const struct sim_rec *rec, int64_t age_ms
 static void check_stamp(struct sim *sim, const struct sim_rec *rec, int64_t stamp_ms)
 {
     const struct sim_times *last = &sim->times;
-    int64_t slack_ms = STAMP_SLACK_MS + ROUNDING_MS + (int64_t)heard_ms(sim) / DRIFT_PART;
+    int64_t slack_ms = STAMP_SLACK_MS + ROUNDING_MS;
     bool held = last->known && stamp_ms == last->stamp_ms;
 
     if (stamp_ms > rec->reached_ms + slack_ms && !held) {
