@@ -175,17 +175,18 @@ static bool take_back(struct bench *bench, struct flood *flood, const struct tls
     return done;
 }
 
-/* All come back at the end. */
+/* All come back at the end: those that wait are ended, or a place was still taken for them before.
+ * The thread runs again when this judges, because a failed test stops it once more. */
 static void close_flood(struct bench *bench, struct flood *flood)
 {
     struct list rest;
+    bool fits = true;
 
     tls_shaker_stop(bench->shaker);
     flood->back += mailbox_drain(tls_shaker_done(bench->shaker), &rest);
-    assert_int_equal(flood->back, FLOOD);
     list_take_each (struct tls_shake, shake, node, &rest) {
-        assert_null(shake->socket);
-        assert_int_equal(shake->failure, TLS_STOPPED);
+        fits = fits && !shake->socket &&
+               (shake->failure == TLS_STOPPED || shake->failure == TLS_EVICTED);
     }
     for (int i = 0; i < FLOOD; i++) {
         close(flood->ends[i][0]);
@@ -193,6 +194,8 @@ static void close_flood(struct bench *bench, struct flood *flood)
     }
     tls_shaker_free(bench->shaker);
     bench->shaker = tls_shaker_start(bench->kit.current, PLACES);
+    assert_true(fits);
+    assert_int_equal(flood->back, FLOOD);
 }
 
 static void attach(struct bench *bench, struct tls_shake *honest)
