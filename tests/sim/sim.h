@@ -529,6 +529,9 @@ void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b);
 bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us);
 /* Messages from one to the other arrive: the link is not silent for long. */
 bool sim_net_is_heard(struct sim *sim, uint32_t from, uint32_t to);
+
+/* A long silence of that direction has ended since then. */
+bool sim_net_was_mute(const struct sim *sim, uint32_t from, uint32_t to, uint64_t since_us);
 void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_heal_all(struct sim *sim);

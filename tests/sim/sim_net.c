@@ -491,6 +491,13 @@ bool sim_net_is_heard(struct sim *sim, uint32_t from, uint32_t to)
            (link->mute_us == 0 || sim->now_us - link->mute_us >= mute_bound_us(sim));
 }
 
+bool sim_net_was_mute(const struct sim *sim, uint32_t from, uint32_t to, uint64_t since_us)
+{
+    const struct sim_link *link = &sim->links[from][to];
+
+    return link->mute_us != 0 && link->mute_us >= since_us;
+}
+
 void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to)
 {
     struct sim_link *link = &sim->links[from][to];

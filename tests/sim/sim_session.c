@@ -192,10 +192,24 @@ static uint64_t least_us(const struct sim *sim, const struct sim_session *sessio
 }
 
 /*
+ * The leader receives the replica's reports, and has not lost it for its silence before. Reports
+ * cover the time up to marks from the leader, so the replica must receive the leader's messages as
+ * well.
+ */
+static bool hears(struct sim *sim, const struct sim_node *node, const struct sim_node *leader)
+{
+    return sim_net_is_heard(sim, node->id, leader->id) &&
+           sim_net_is_heard(sim, leader->id, node->id) &&
+           !sim_net_was_mute(sim, node->id, leader->id, leader->steady_us) &&
+           !sim_net_was_mute(sim, leader->id, node->id, leader->steady_us);
+}
+
+/*
  * The epoch whose leader must keep the session for a full timeout after this replica's contact with
  * the client. That holds if the replica is in step: it will report, or its connection will be lost,
  * before the leader stops waiting for its report. It does not hold if the replica has returned to
- * the same leader, which respects only its first loss. 0: none.
+ * the same leader, which respects only its first loss; a long silence of a connection that stays
+ * open is such a loss, too. 0: none.
  */
 static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
 {
@@ -209,11 +223,7 @@ static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
     if (!listens || sim->now_us - node->awake_us < AWAKE_TICKS * tick_us) {
         return 0;
     }
-    /* Its reports cover the time up to marks from the leader, so it must receive the leader's
-     * messages as well. */
-    bool is_heard = node == leader || (sim_net_is_heard(sim, node->id, leader->id) &&
-                                       sim_net_is_heard(sim, leader->id, node->id));
-    return is_heard ? zab->epoch : 0;
+    return node == leader || hears(sim, node, leader) ? zab->epoch : 0;
 }
 
 /* Start of the leader's count: its establishment, or the opening of the session in its epoch. A
