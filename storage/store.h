@@ -245,6 +245,11 @@ bool store_snap_is_newest(struct store *store, const struct store_snap_info *inf
 /* Returns the configuration under which the snapshot was taken. It points into the reader. */
 struct slice store_snap_config(const struct store_snap_reader *reader);
 
+/* Cluster of the snapshot, STORE_CLUSTER_LEN bytes that point into the reader, and the chain value
+ * at its end. */
+struct slice store_snap_cluster(const struct store_snap_reader *reader);
+uint64_t store_snap_end_chain(const struct store_snap_reader *reader);
+
 /* Returns the next block, which points into the reader until the next call. ERR_MISSING: after the
  * last block. ERR_CORRUPT. */
 enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block);

@@ -260,6 +260,16 @@ struct slice store_snap_config(const struct store_snap_reader *reader)
     return buf_slice(&reader->file.config);
 }
 
+struct slice store_snap_cluster(const struct store_snap_reader *reader)
+{
+    return slice_make(reader->file.info.cluster, STORE_CLUSTER_LEN);
+}
+
+uint64_t store_snap_end_chain(const struct store_snap_reader *reader)
+{
+    return reader->file.info.end_chain;
+}
+
 enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block)
 {
     return snapfile_next(&reader->file, ret_block);

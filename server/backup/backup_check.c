@@ -86,7 +86,10 @@ static enum err on_snapshot(void *ctx, const struct vfs *vfs, const char *name)
     if (err != ERR_OK) {
         return ERR_CORRUPT;
     }
-    err = replay_snapshot(&check->replay, reader, &info);
+    bool is_foreign =
+        !slice_eq(store_snap_cluster(reader), slice_make(check->cluster, sizeof check->cluster));
+
+    err = is_foreign ? ERR_CORRUPT : replay_snapshot(&check->replay, reader, &info);
     store_snap_close(reader);
     if (err == ERR_NEWER) {
         return refuse(check, err, "%s", check->replay.reason);
@@ -138,6 +141,27 @@ static void on_progress(void *ctx, uint64_t bytes, uint64_t size)
     }
 }
 
+/* Whether a restored ensemble has epochs and zxids left. */
+static enum err check_numbers(struct backup_check *check)
+{
+    const struct replay *replay = &check->replay;
+    uint32_t epoch = max_u32(zxid_epoch(check->end), zxid_epoch(replay->config.version));
+    uint64_t counters = UINT32_MAX - zxid_counter(check->end);
+
+    if (epoch > BACKUP_EPOCH_MAX) {
+        return refuse(check, ERR_TOO_LARGE,
+                      "has epoch %" PRIu32 ": above %" PRIu32 " no ensemble can be restored", epoch,
+                      (uint32_t)BACKUP_EPOCH_MAX);
+    }
+    if (counters < state_session_count(replay->state)) {
+        return refuse(check, ERR_TOO_LARGE,
+                      "ends with zxid 0x%" PRIx64
+                      ": no zxids are left in its epoch to close its sessions",
+                      check->end);
+    }
+    return ERR_OK;
+}
+
 static enum err check_one(struct backup_check *check, const struct backup_input *input)
 {
     const struct backup_visitor visitor = {.on_head = on_head,
@@ -154,6 +178,11 @@ static enum err check_one(struct backup_check *check, const struct backup_input 
         err = refuse(check, ERR_CORRUPT,
                      "the state at its end has another digest than that of the replica");
     }
+    if (err == ERR_OK &&
+        memcmp(check->replay.config.cluster, check->cluster, sizeof check->cluster) != 0) {
+        err = refuse(check, ERR_CORRUPT, "has a configuration of another cluster");
+    }
+    THEN(err, check_numbers(check));
     check->name = NULL;
     return err;
 }

@@ -8,6 +8,10 @@
 #include "server/backup/backup_reader.h"
 #include "server/backup/replay.h"
 
+/* Highest epoch of a backup that can be restored: a restore adds up to 2^28 seconds (see
+ * restore.c), and the ensemble begins epochs after it. */
+#define BACKUP_EPOCH_MAX UINT32_C(0xe0000000)
+
 /* Where to stop. */
 struct backup_until {
     bool has_zxid;
@@ -39,7 +43,8 @@ struct backup_check {
 
 /* Replays the backups in their order; the first is a full one. The caller sets `until`
  * and the progress beforehand, and calls backup_check_release after it. Errors,
- * with a sentence: those of backup_read; ERR_CORRUPT also if a digest differs; ERR_GAP if the
+ * with a sentence: those of backup_read; ERR_CORRUPT also if a digest differs; ERR_TOO_LARGE if no
+ * epochs or zxids would be left; ERR_GAP if the
  * backups do not follow each other or are from different histories; ERR_BAD_ARGUMENTS if `until`
  * lies outside of them. */
 enum err backup_check(struct backup_check *check, const struct backup_input *inputs, size_t count,

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/wire.h"
+#include "server/state/txn.h"
 
 const uint8_t backup_magic[BACKUP_MAGIC_LEN] = {'Z', 'A', 'B', 'R', 'A', 'B', 'A', 'K'};
 
@@ -73,11 +74,23 @@ void backup_put_end(const struct backup_end *end, struct buf *out)
     buf_release(&payload);
 }
 
+/* Whether the name of a release can be shown on a terminal. */
+static bool is_printable(const char *release)
+{
+    while (*release > ' ' && *release < 0x7f) {
+        release++;
+    }
+    return *release == '\0';
+}
+
 static bool is_possible(const struct backup_head *head)
 {
     bool spans = head->from <= head->least && head->least <= head->end;
+    /* The first record of all follows 0. */
+    bool begins = !head->full || head->snapshot_bytes > 0 || head->least == 0;
 
-    return spans && head->history != 0 && (head->full || head->snapshot_bytes == 0);
+    return spans && begins && head->history != 0 && (head->full || head->snapshot_bytes == 0) &&
+           head->made_ms >= 0 && head->made_ms <= TXN_STAMP_MAX_MS && is_printable(head->release);
 }
 
 enum err backup_get_head(struct slice payload, struct backup_head *ret_head)

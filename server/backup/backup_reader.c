@@ -4,6 +4,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "zab/msg.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -299,9 +300,10 @@ static enum err take_record(struct reading *reading, struct wire_reader *reader)
     enum logrec_type type = (enum logrec_type)wire_get_u8(reader);
     zxid_t zxid = wire_get_u64(reader);
     uint64_t chain = wire_get_u64(reader);
-    struct slice payload = wire_get_bytes(reader, PAYLOAD_MAX);
+    struct slice payload = wire_get_bytes(reader, ZAB_RECORD_BYTES_MAX);
+    bool is_known = type >= LOGREC_TXN && type <= LOGREC_STAMP;
 
-    if (!wire_reader_ok(reader) || zxid <= reading->at || zxid > reading->head.end) {
+    if (!wire_reader_ok(reader) || !is_known || zxid <= reading->at || zxid > reading->head.end) {
         return damaged(reading);
     }
     struct logrec *rec = logrec_new(type, zxid, reading->at, reading->mark->chain, payload);
@@ -339,6 +341,19 @@ static enum err take_records(struct reading *reading, const struct frame *frame)
     return err;
 }
 
+/* Whether the end tells what was read. An increment without records knows no chain. */
+static bool fits_end(const struct reading *reading)
+{
+    const struct backup_end *end = &reading->end;
+    bool has_chain = reading->head.full || reading->records > 0;
+
+    return end->zxid == reading->head.end && end->zxid == reading->at &&
+           end->digest == reading->head.digest && end->records == reading->records &&
+           end->chain == (has_chain ? reading->mark->chain : 0) &&
+           reading->has_snapshot == (reading->head.snapshot_bytes > 0) &&
+           reading->offset == reading->input->size;
+}
+
 static enum err take_end(struct reading *reading, const struct frame *frame)
 {
     uint8_t sum[CRYPTO_SHA256_LEN];
@@ -351,11 +366,7 @@ static enum err take_end(struct reading *reading, const struct frame *frame)
     crypto_hash_end(reading->hash, sum);
     reading->hash = NULL;
     bool fits = backup_get_end(buf_slice(&reading->payload), end) == ERR_OK &&
-                memcmp(sum, end->sha256, sizeof sum) == 0 && end->zxid == reading->head.end &&
-                end->zxid == reading->at && end->digest == reading->head.digest &&
-                end->records == reading->records &&
-                reading->has_snapshot == (reading->head.snapshot_bytes > 0) &&
-                reading->offset == reading->input->size;
+                memcmp(sum, end->sha256, sizeof sum) == 0 && fits_end(reading);
 
     reading->has_end = true;
     return fits ? ERR_OK : damaged(reading);

@@ -44,20 +44,22 @@ enum err replay_check_level(struct replay *replay, const struct zab_config *conf
     return config->level > replay->level_max ? newer(replay, &notice) : ERR_OK;
 }
 
-/* Puts blocks into the state until the reader has no more. */
+/* Puts blocks into the state until the reader has no more. ERR_CORRUPT also if there is none. */
 static enum err restore_blocks(struct store_snap_reader *reader, struct state *state)
 {
     enum err err = ERR_OK;
+    uint64_t count = 0;
 
     while (err == ERR_OK) {
         struct slice block;
 
         err = store_snap_next(reader, &block);
-        if (err == ERR_OK && state_restore(state, block) != ERR_OK) {
-            err = ERR_CORRUPT;
+        if (err == ERR_OK) {
+            err = state_restore(state, block) == ERR_OK ? ERR_OK : ERR_CORRUPT;
+            count++;
         }
     }
-    return err == ERR_MISSING ? ERR_OK : err;
+    return err == ERR_MISSING && count > 0 ? ERR_OK : ERR_CORRUPT;
 }
 
 enum err replay_load(struct store_snap_reader *reader, zxid_t start, uint64_t history,
@@ -98,6 +100,7 @@ enum err replay_snapshot(struct replay *replay, struct store_snap_reader *reader
     replay->at = info->start;
     replay->chain = info->start_chain;
     replay->snap_end = info->end;
+    replay->snap_chain = store_snap_end_chain(reader);
     replay->snap_digest = info->digest;
     return ERR_OK;
 }
@@ -144,7 +147,8 @@ static bool is_newer(const struct logrec *rec)
 
 bool replay_fits_snapshot(const struct replay *replay)
 {
-    return state_digest(replay->state) == replay->snap_digest;
+    return replay->chain == replay->snap_chain &&
+           state_digest(replay->state) == replay->snap_digest;
 }
 
 enum err replay_record(struct replay *replay, const struct logrec *rec)
@@ -153,6 +157,9 @@ enum err replay_record(struct replay *replay, const struct logrec *rec)
 
     if (!replay->state) {
         return ERR_CORRUPT; /* There are records, but no configuration. */
+    }
+    if (replay->at < replay->snap_end && rec->zxid > replay->snap_end) {
+        return ERR_CORRUPT;
     }
     if (is_newer(rec)) {
         const struct zab_notice notice = {.type = ZAB_NOTICE_NEWER_RECORD, .zxid = rec->zxid};

@@ -12,14 +12,15 @@
 #include "zab/zab.h"
 
 struct replay {
-    uint16_t level_max;        /* Highest feature level that this release knows. */
-    struct state *state;       /* NULL: there is no configuration yet. Owned. */
-    struct zab_config config;  /* The newest committed configuration. */
-    struct blob *config_bytes; /* As it was encoded; NULL: not known. Owned. */
-    zxid_t at;                 /* Newest zxid applied so far. */
-    uint64_t chain;            /* Chain value there. */
-    zxid_t snap_end;           /* The state is whole from here on; 0: there was no snapshot. */
-    uint64_t snap_digest;
+    uint16_t level_max;            /* Highest feature level that this release knows. */
+    struct state *state;           /* NULL: there is no configuration yet. Owned. */
+    struct zab_config config;      /* The newest committed configuration. */
+    struct blob *config_bytes;     /* As it was encoded; NULL: not known. Owned. */
+    zxid_t at;                     /* Newest zxid applied so far. */
+    uint64_t chain;                /* Chain value there. */
+    zxid_t snap_end;               /* The state is whole from here on; 0: there was no snapshot. */
+    uint64_t snap_chain;           /* Chain value there, */
+    uint64_t snap_digest;          /* and digest. */
     char reason[STORE_REASON_MAX]; /* ERR_NEWER: a sentence. */
     struct state_changes changes;  /* Of the last record; not used. */
 };
@@ -43,11 +44,12 @@ enum err replay_snapshot(struct replay *replay, struct store_snap_reader *reader
 enum err replay_decode_config(struct replay *replay, const struct logrec *rec,
                               struct zab_config *ret_config);
 
-/* Applies one committed record. ERR_CORRUPT also when the digest at `snap_end` is another one than
- * that of the snapshot. */
+/* Applies one committed record. ERR_CORRUPT also when there is no record at `snap_end`, or its
+ * chain value or the digest there is another one than that of the snapshot. */
 enum err replay_record(struct replay *replay, const struct logrec *rec);
 
-/* Whether the state, which is at `snap_end`, has the digest of the snapshot. */
+/* Whether the state, which is at `snap_end`, has the digest of the snapshot, and the log its chain
+ * value. */
 bool replay_fits_snapshot(const struct replay *replay);
 
 /* Makes `bytes` the blob that `*inout_blob` names. */

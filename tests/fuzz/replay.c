@@ -90,6 +90,7 @@ static void catch_deaths(void)
 
     (void)snprintf(crash_name, sizeof(crash_name), "crash-fuzz.%.200s", target->name);
     (void)sigaction(SIGABRT, &action, NULL);
+    (void)sigaction(SIGILL, &action, NULL); /* Undefined behaviour that is trapped. */
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(save_current);
     } else {
