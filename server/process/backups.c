@@ -8,6 +8,7 @@ enum {
     NICE = 10,           /* Clients go first where processors are short. */
     PAUSE_MS = 100,      /* Longest wait before the end of the process is noticed. */
     PACE_SLICE_MS = 20,  /* Shorter waits for the pace are saved up. */
+    PACE_LAG_MS = 100,   /* A backup that was held up catches up with so much at most. */
     PACE_WAIT_MS = 5000, /* Longest wait for the pace, after a large record. */
     PIECE_MAX = 64 << 20 /* A piece is a part RECORDS with one record, at most. */
 };
@@ -105,17 +106,34 @@ static void fail_closed(struct backups *backups, struct backups_run *run)
          "this replica is shutting down: take the backup from another replica");
 }
 
+void backups_pace_begin(struct backups_pace *pace, uint64_t bytes_per_s, uint64_t now_ms)
+{
+    *pace = (struct backups_pace){.bytes_per_s = bytes_per_s, .start_ms = now_ms};
+}
+
+uint64_t backups_pace_due(struct backups_pace *pace, uint64_t now_ms)
+{
+    uint64_t due_ms = pace->start_ms + pace->bytes * 1000 / pace->bytes_per_s;
+
+    if (now_ms > due_ms + PACE_LAG_MS) {
+        uint64_t late_ms = now_ms - due_ms - PACE_LAG_MS;
+
+        pace->start_ms += late_ms;
+        due_ms += late_ms;
+    }
+    return min_u64(due_ms, now_ms + PACE_WAIT_MS);
+}
+
 static void make(struct backups *backups, struct backups_run *run)
 {
-    uint64_t start_ms = os_now_ms();
-    uint64_t bytes = 0;
+    struct backups_pace pace;
     enum err err = ERR_OK;
     struct buf piece;
 
     buf_init(&piece, PIECE_MAX);
+    backups_pace_begin(&pace, backups->bytes_per_s, os_now_ms());
     while (err == ERR_OK && !backup_source_is_done(run->source)) {
-        uint64_t due_ms =
-            min_u64(start_ms + bytes * 1000 / backups->bytes_per_s, os_now_ms() + PACE_WAIT_MS);
+        uint64_t due_ms = backups_pace_due(&pace, os_now_ms());
         const char *why = NULL;
         size_t read = 0;
 
@@ -124,7 +142,7 @@ static void make(struct backups *backups, struct backups_run *run)
             break;
         }
         err = backup_source_next(run->source, &piece, &read, &why);
-        bytes += read;
+        pace.bytes += read;
         give(backups, run, &piece, err, why);
     }
     buf_release(&piece);

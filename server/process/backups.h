@@ -24,6 +24,13 @@ enum backups_state {
 
 struct backups_run;
 
+/* The pace at which a backup reads the disk. */
+struct backups_pace {
+    uint64_t bytes_per_s;
+    uint64_t start_ms; /* Later than the true start by the time for which it was held up. */
+    uint64_t bytes;    /* Read so far; the owner adds to it. */
+};
+
 /* The last backup of which a client has taken all bytes. */
 struct backups_last {
     int64_t ended_ms; /* ms since 1970; 0: none since the start of the process. */
@@ -52,6 +59,12 @@ void backups_start(struct backups *backups, const struct backup_host *host, uint
 /* Lets the backup fail and takes no more. Any thread. */
 void backups_close(struct backups *backups);
 void backups_stop(struct backups *backups);
+
+void backups_pace_begin(struct backups_pace *pace, uint64_t bytes_per_s, uint64_t now_ms);
+
+/* When the next piece may be read. Time for which a slow client or disk held the backup up is not
+ * made good: at most a tenth of a second of it. */
+uint64_t backups_pace_due(struct backups_pace *pace, uint64_t now_ms);
 
 /* Any thread. */
 void backups_last(struct backups *backups, struct backups_last *ret_last);
