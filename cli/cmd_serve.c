@@ -89,8 +89,8 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     enum err err = ws_start(gate, http_seat_give, &fronts->ws);
 
     if (err) {
-        (void)fprintf(stderr, "zabra: cannot serve WebSockets: libwebsockets or its plugin for "
-                              "libev does not start\n");
+        (void)fprintf(stderr, "zabra: cannot serve WebSockets: libwebsockets does not start: "
+                              "install its plugin for libev (package libwebsockets-evlib-ev)\n");
         return CMD_FAILED;
     }
     const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fronts->ws};
@@ -151,8 +151,13 @@ static int run_server(struct config *config)
     struct fronts fronts = {.ws = NULL};
     struct tls_fault fault;
     char error[SERVER_ERROR_MAX];
+    char lack[WS_LACK_MAX];
 
     if (!fit_files(config, &notes)) {
+        return CMD_USAGE;
+    }
+    if (!ws_check(lack)) {
+        (void)fprintf(stderr, "zabra: %s\n", lack);
         return CMD_USAGE;
     }
     if (!http_tls_check(&config->clients, &fault)) {

@@ -8,7 +8,10 @@
 #include "base/os_rng.h"
 #include "ws/ws_int.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* ---- Metrics, on any thread ---- */
@@ -334,6 +337,21 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     rng_init(&ws->rng, os_random_u64());
     watch_all(ws);
     return ws;
+}
+
+bool ws_check(char lack[WS_LACK_MAX])
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        (void)snprintf(lack, WS_LACK_MAX,
+                       "/dev/urandom: cannot be opened: %s; libwebsockets needs it: give the "
+                       "chroot or the container its /dev",
+                       strerrordesc_np(errno));
+        return false;
+    }
+    close(fd);
+    return true;
 }
 
 enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **ret_ws)

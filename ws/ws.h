@@ -17,8 +17,13 @@ struct op_principal;
 struct ws;
 
 enum {
-    WS_DRAIN_MS = 5000 /* The longest time that ws_drain takes. */
+    WS_DRAIN_MS = 5000, /* The longest time that ws_drain takes. */
+    WS_LACK_MAX = 256
 };
+
+/* Whether the machine has what libwebsockets opens, which itself says only that it does not start;
+ * otherwise `lack` is a sentence about it. Call it before anything is started. */
+bool ws_check(char lack[WS_LACK_MAX]);
 
 /* A seat is a connection's slot in maxConnections. When a connection that ws_adopt has taken is
  * closed, the sockets' thread or ws_stop calls `give_seat`. `gate` must live, and keep answering,

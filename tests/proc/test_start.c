@@ -10,6 +10,7 @@
 #include "storage/store.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
+#include "tests/proc/disk.h"
 #include "tests/proc/ensemble.h"
 #include "zab/level.h"
 
@@ -18,7 +19,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum {
@@ -30,6 +34,7 @@ enum {
 
 static struct ensemble ensemble;
 static char output[OUTPUT_MAX]; /* Log of the last refused start. */
+static bool random_is_hidden;
 
 static void open_one(void)
 {
@@ -241,6 +246,37 @@ TEST(addresses_unusable)
                    ensemble.replicas[0].client_port);
     expect_config_refused(lines, "server.1", "is also clientPort");
     expect_config_refused("clientAddress=192.0.2.1\ninsecure=true\n", "clientAddress", "192.0.2.1");
+}
+
+/* A socket cannot be opened as a file, not even by root. */
+static void hide_random_device(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%.99s/random", ensemble.dir);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    close(fd);
+    random_is_hidden = disk_may_mount();
+    if (random_is_hidden) {
+        assert_int_equal(mount(address.sun_path, "/dev/urandom", NULL, MS_BIND, NULL), 0);
+    }
+}
+
+static void show_random_device(void)
+{
+    if (random_is_hidden) {
+        (void)umount("/dev/urandom");
+    }
+}
+
+TEST(without_a_random_device, hide_random_device, show_random_device)
+{
+    if (!random_is_hidden) {
+        print_message("skipped: mounting needs root\n");
+        skip();
+    }
+    expect_config_refused("", "/dev/urandom: cannot be opened", "libwebsockets needs it");
 }
 
 TEST(data_directory_unusable)
