@@ -57,9 +57,14 @@ static bool is_path(struct slice target, const char *path)
     return slice_eq(slice_cut(&target, '?'), slice_str(path));
 }
 
+static bool is_health_path(struct slice target)
+{
+    return is_path(target, "/livez") || is_path(target, "/readyz");
+}
+
 static bool is_probe_path(struct slice target)
 {
-    return is_path(target, "/livez") || is_path(target, "/readyz") || is_path(target, "/metrics");
+    return is_health_path(target) || is_path(target, "/metrics");
 }
 
 static bool reads(struct slice method)
@@ -128,6 +133,19 @@ static bool is_identified(const struct seat *seat, const struct http_line *line,
     return identified;
 }
 
+/* Why this socket does not serve the path; NULL: it does. */
+static const char *why_not_here(const struct seat *seat, struct slice target)
+{
+    if (!is_probe_path(target)) {
+        return "this port serves /livez, /readyz and /metrics only";
+    }
+    return seat->kind == KIND_OWN && !seat->probe->http->limits->probe_metrics &&
+                   !is_health_path(target)
+               ? "probeListen is beyond loopback and has no TLS, so /metrics is there only with "
+                 "insecure=true; ask the port for clients"
+               : NULL;
+}
+
 static void write_answer(struct seat *seat, struct slice bytes)
 {
     struct http *http = seat->probe->http;
@@ -142,9 +160,8 @@ static void write_answer(struct seat *seat, struct slice bytes)
         refusal = http_refusal_make(ERR_BAD_ARGUMENTS, fault);
     } else if (head.host.data && !http_host_allowed(&http->names, head.host)) {
         refusal = http_refusal_make(ERR_MISDIRECTED, "the Host is not in allowedHosts");
-    } else if (!is_probe_path(line.target)) {
-        refusal =
-            http_refusal_make(ERR_NOT_FOUND, "this port serves /livez, /readyz and /metrics only");
+    } else if (why_not_here(seat, line.target)) {
+        refusal = http_refusal_make(ERR_NOT_FOUND, why_not_here(seat, line.target));
     } else if (!reads(line.method)) {
         refusal = http_refusal_make(ERR_METHOD_NOT_ALLOWED, "probes accept only GET and HEAD");
     } else if (seat->kind == KIND_GIVEN && !is_identified(seat, &line, &head)) {

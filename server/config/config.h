@@ -169,6 +169,8 @@ struct config_clients {
     char probe_listen[CONFIG_HOST_MAX];  /* host:port of probes' own socket; "": none. */
     char probe_address[CONFIG_HOST_MAX]; /* Address of `probe_listen`, numeric; "": none. */
     uint16_t probe_port;
+    bool probe_metrics; /* The probes' own socket serves /metrics, too: it is on loopback, or
+                           `insecure` is set. */
     char advertise_client[CONFIG_HOST_MAX]; /* host:port for clients to use; "": none is advertised.
                                              */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */

@@ -123,19 +123,6 @@ static enum err check_tls(struct config_loader *loader)
 
 /* Refuses an address beyond loopback, unless its bytes are sealed or the operator has accepted the
  * risk. */
-static enum err check_reach(struct config_loader *loader, const char *key, const char *address,
-                            const char *text)
-{
-    if (config_is_loopback(address) || loader->config->clients.insecure) {
-        return ERR_OK;
-    }
-    return config_fail(loader,
-                       "%s: %s is beyond loopback and serves clients without TLS; keep 127.0.0.1, "
-                       "%saccept the risk with insecure=true",
-                       key, text,
-                       strcmp(key, "clientAddress") ? "or " : "give clientTls=required, or ");
-}
-
 static enum err check_client_address(struct config_loader *loader)
 {
     struct in6_addr address;
@@ -147,9 +134,14 @@ static enum err check_client_address(struct config_loader *loader)
                            "127.0.0.1, 0.0.0.0 or ::1",
                            text);
     }
-    return loader->config->clients.tls.mode == CONFIG_TLS_REQUIRED
-               ? ERR_OK
-               : check_reach(loader, "clientAddress", text, text);
+    if (loader->config->clients.tls.mode == CONFIG_TLS_REQUIRED || config_is_loopback(text) ||
+        loader->config->clients.insecure) {
+        return ERR_OK;
+    }
+    return config_fail(loader,
+                       "clientAddress: %s is beyond loopback and serves clients without TLS; keep "
+                       "127.0.0.1, give clientTls=required, or accept the risk with insecure=true",
+                       text);
 }
 
 enum err config_split_listen(struct config_loader *loader, const char *key, const char *text,
@@ -174,8 +166,8 @@ enum err config_split_listen(struct config_loader *loader, const char *key, cons
     return ERR_OK;
 }
 
-/* Checks probeListen. The probe port serves /metrics as well, so its address must be on loopback
- * unless insecure=true, like the address for clients. */
+/* Checks probeListen. It has no TLS: beyond loopback it tells health alone, which probes of other
+ * machines need and which is no secret, and /metrics only with insecure=true. */
 static enum err check_probe_address(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
@@ -188,9 +180,7 @@ static enum err check_probe_address(struct config_loader *loader)
     enum err err = config_split_listen(loader, "probeListen", text, clients->probe_address,
                                        &clients->probe_port);
 
-    if (err == ERR_OK) {
-        err = check_reach(loader, "probeListen", clients->probe_address, text);
-    }
+    clients->probe_metrics = clients->insecure || config_is_loopback(clients->probe_address);
     if (err == ERR_OK && clients->probe_port == clients->client_port) {
         err = config_fail(
             loader,

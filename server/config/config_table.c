@@ -42,7 +42,8 @@ static const struct config_row rows[] = {
          "numeric address to serve clients on"),
     NUMBER("clientPort", U16, clients.client_port, "9998", 1, 65535, "port for HTTP and WebSocket"),
     TEXT("probeListen", clients.probe_listen, "", 0,
-         "separate address:port for /livez, /readyz and /metrics, with its own thread"),
+         "separate address:port for /livez and /readyz, and on loopback, or with insecure=true, "
+         "/metrics; with its own thread"),
     TEXT("advertiseClient", clients.advertise_client, "", 0,
          "host:port under which clients reach this replica; reported by /ensemble/v1"),
     TEXT("allowedHosts", clients.allowed_hosts, "", 0,

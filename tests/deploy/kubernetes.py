@@ -464,8 +464,29 @@ def play(args, overlay, story):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def scrape(cluster):
+    """Metrics are where the ServiceMonitor looks, and nowhere without TLS where clients need it."""
+    ports = {port["name"]: port["port"] for item in cluster.items if item["kind"] == "Service"
+             for port in item["spec"]["ports"]}
+    monitor = [item for item in cluster.items if item["kind"] == "ServiceMonitor"]
+    [endpoint] = monitor[0]["spec"]["endpoints"] if monitor else [{"port": "probes"}]
+    secure = endpoint.get("scheme") == "https"
+    if secure != (cluster.tls is not None):
+        raise Failed("the ServiceMonitor and the replicas disagree about TLS")
+    for pod in cluster.pods:
+        port = ports[endpoint["port"]]
+        reply = cluster.call(pod, "GET", "/metrics", host=f"{pod.ip}:{port}", port=port)
+        if reply.status != 200 or "zabra_applied_zxid" not in reply.text:
+            raise Failed(f"/metrics of {pod.name}: {reply.status} {reply.text[:200]}")
+        reply = cluster.call(pod, "GET", "/metrics", port=ports["probes"])
+        if reply.status != (404 if secure else 200):
+            raise Failed(f"/metrics at the probes of {pod.name}: {reply.status}")
+    say("metrics are where Prometheus looks")
+
+
 def short_story(cluster):
     found(cluster, 1)
+    scrape(cluster)
     cluster.write("app", "data")
     end_all(cluster)
 
@@ -486,6 +507,7 @@ def long_story(cluster):
 
 def production_story(cluster):
     found(cluster, 5)
+    scrape(cluster)
     with Load(cluster) as load:
         restart_each(cluster)
         scale_up(cluster, 1)

@@ -130,9 +130,12 @@ TEST(probes_may_have_a_port_of_their_own, make_dir, remove_dir)
     assert_refused("id=3\ndataDir=/d\nprobeListen=9990\n", "probeListen", "127.0.0.1:9990");
     assert_refused("id=3\ndataDir=/d\nprobeListen=localhost:9990\n", "probeListen", "numeric");
     assert_refused("id=3\ndataDir=/d\nprobeListen=127.0.0.1:9998\n", "probeListen", "clientPort");
-    assert_refused("id=3\ndataDir=/d\nprobeListen=0.0.0.0:9990\n", "probeListen", "insecure");
+    assert_true(config.clients.probe_metrics);
+    assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=0.0.0.0:9990\n"), ERR_OK);
+    assert_false(config.clients.probe_metrics);
     assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=0.0.0.0:9990\ninsecure=true\n"),
                      ERR_OK);
+    assert_true(config.clients.probe_metrics);
 }
 
 static enum err load_named(const char *text, const char *host_name)
@@ -472,8 +475,8 @@ TEST(tls_needs_its_files_and_makes_an_address_safe, make_dir, remove_dir)
     assert_int_equal(config.clients.tls.hsts_ms, 1000);
     assert_int_equal(config.clients.tls.handshakes_max, 1024);
     /* The probes' own socket stays plain. */
-    assert_refused(TLS "clientTls=required\nprobeListen=0.0.0.0:9\n", "probeListen",
-                   "insecure=true");
+    assert_int_equal(load_text(TLS "clientTls=required\nprobeListen=0.0.0.0:9\n"), ERR_OK);
+    assert_false(config.clients.probe_metrics);
     assert_int_equal(load_text(TLS "clientTls=required\nclientCertificates=required\n"
                                    "clientCaFile=/a\nclientCrlFile=/r\nx509Identity=san-uri\n"
                                    "superX509=CN=root,O=b\n"),

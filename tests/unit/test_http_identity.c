@@ -1,5 +1,6 @@
 /* Clients without an identity, before a front end that requires one: closed mode. */
 #include "http/route.h"
+#include "tests/lib/ports.h"
 #include "tests/unit/http_front.h"
 
 #define BOB  KIT_BOB
@@ -251,4 +252,54 @@ TEST(metrics_over_a_limit_need_an_identity_too, setup_capped, front_teardown)
     assert_int_equal(front_get("/metrics", "Authorization: Bearer x\r\n"), 401);
     assert_int_equal(front_get("/metrics", BOB), 200);
     close(fd);
+}
+
+/* ---- The port of probes ---- */
+
+static uint16_t probe_port;
+
+static void start_with_probes(bool metrics)
+{
+    gate = kit_gate_new();
+    probe_port = port_free();
+    (void)snprintf(gate->limits.probe_address, sizeof(gate->limits.probe_address), "127.0.0.1");
+    gate->limits.probe_port = probe_port;
+    gate->limits.probe_metrics = metrics;
+    front_start();
+}
+
+static void setup_health_alone(void)
+{
+    start_with_probes(false);
+}
+
+static void setup_all_probes(void)
+{
+    start_with_probes(true);
+}
+
+static void expect_probe(const char *target, int status, const char *has)
+{
+    struct kit_answer answer = kit_ask(probe_port, "GET", target, "", NULL);
+
+    assert_int_equal(answer.status, status);
+    assert_true(kit_body_has(&answer, has));
+    kit_free(&answer);
+}
+
+/* As beyond loopback without insecure=true. */
+TEST(a_port_for_health_alone_has_no_metrics, setup_health_alone, front_teardown)
+{
+    expect_probe("/livez", 200, "disk");
+    expect_probe("/readyz?verbose", 200, "leader");
+    expect_probe("/metrics", 404, "only with insecure=true; ask the port for clients");
+    expect_probe("/metrics?verbose", 404, "insecure=true");
+    expect_probe("/znodes/v1/", 404, "/livez, /readyz and /metrics only");
+    assert_int_equal(front_get("/metrics", ""), 200);
+}
+
+TEST(the_port_of_probes_has_metrics, setup_all_probes, front_teardown)
+{
+    expect_probe("/readyz", 200, "leader");
+    expect_probe("/metrics", 200, "zabra_http_connections ");
 }
