@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "tests/lib/vfs_mem_int.h"
 
@@ -195,6 +196,33 @@ void vfs_mem_crash_subset(struct vfs_mem *disk, uint64_t keep)
     struct chooser chooser = {.bits = keep};
 
     crash(disk, &chooser);
+}
+
+static uint64_t inode_digest(const struct inode *inode, uint64_t hash)
+{
+    hash = hash64_mix(hash, inode->size);
+    for (size_t i = 0; i < inode->page_count; i++) {
+        const struct page *page = inode->pages[i];
+
+        if (page) { /* All others are zeros. */
+            ASSERT(!page->dirty && !page->lost && !page->is_unreadable);
+            hash = hash64(hash64_mix(hash, i), slice_make(page->bytes, sizeof(page->bytes)));
+        }
+    }
+    return hash;
+}
+
+uint64_t vfs_mem_digest(const struct vfs_mem *disk)
+{
+    uint64_t hash = disk->now.count;
+
+    ASSERT(disk->change_count == 0 && disk->now.count == disk->durable.count);
+    for (size_t i = 0; i < disk->now.count; i++) {
+        const struct entry *entry = &disk->now.list[i];
+
+        hash = inode_digest(entry->inode, hash64(hash, slice_str(entry->name)));
+    }
+    return hash;
 }
 
 uint64_t vfs_mem_calls(const struct vfs_mem *disk)

@@ -46,6 +46,10 @@ size_t vfs_mem_pending(const struct vfs_mem *disk);
  * lost. */
 void vfs_mem_crash_subset(struct vfs_mem *disk, uint64_t keep);
 
+/* A hash of all names, sizes and bytes on a disk that has crashed and was not written since. Two
+ * disks with the same one hold the same. */
+uint64_t vfs_mem_digest(const struct vfs_mem *disk);
+
 /* ---- Faults. Calls are counted from 1: all operations but close and drop_cache. ---- */
 
 uint64_t vfs_mem_calls(const struct vfs_mem *disk);

@@ -105,6 +105,38 @@ TEST(each_subset_is_reached)
     assert_int_equal(seen, 15);
 }
 
+/* What tells two disks from each other: a byte, a size, a name. */
+TEST(a_digest_is_that_of_the_content)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    struct rng rng;
+    uint64_t digests[5];
+
+    rng_init(&rng, 1);
+    put(&vfs, file, VFS_BLOCK, "text");
+    vfs_mem_crash(disk, &rng, VFS_MEM_KEEP_ALL);
+    vfs.ops->close(file);
+    digests[0] = vfs_mem_digest(disk);
+    vfs_mem_flip(disk, "a", VFS_BLOCK + 3, 1);
+    digests[1] = vfs_mem_digest(disk);
+    vfs_mem_flip(disk, "a", VFS_BLOCK + 3, 1);
+    assert_true(vfs_mem_digest(disk) == digests[0]);
+    vfs_mem_flip(disk, "a", 0, 1);
+    digests[2] = vfs_mem_digest(disk);
+    vfs_mem_cut(disk, "a", VFS_BLOCK + 2);
+    digests[3] = vfs_mem_digest(disk);
+    vfs_mem_remove(disk, "a");
+    digests[4] = vfs_mem_digest(disk);
+    for (size_t i = 0; i < 5; i++) {
+        for (size_t k = 0; k < i; k++) {
+            assert_true(digests[i] != digests[k]);
+        }
+    }
+    vfs_mem_free(disk);
+}
+
 TEST(calls_fail_and_crash_on_request)
 {
     struct vfs_mem *disk = vfs_mem_new(0);
