@@ -1,3 +1,4 @@
+#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "cli/inspect_files.h"
 #include "cli/out.h"
@@ -114,7 +115,7 @@ static int go_on(struct recovery *recovery)
     enum err err = inspect_open(recovery->vfs, false, &store, &recovery->report, NULL);
 
     if (!err) {
-        err = sole_voter_write(store, &recovery->survivor, history);
+        err = sole_voter_write(store, &recovery->survivor, history, os_wall_ms());
         store_close(store, !err);
     }
     if (err) {

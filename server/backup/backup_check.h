@@ -8,8 +8,8 @@
 #include "server/backup/backup_reader.h"
 #include "server/backup/replay.h"
 
-/* Highest epoch of a backup that can be restored: a restore adds up to 2^28 seconds (see
- * restore.c), and the ensemble begins epochs after it. */
+/* Highest epoch of a backup that can be restored: a restore adds up to 2^28 for
+ * the seconds since (sole_voter.c), and the ensemble begins epochs after it. */
 #define BACKUP_EPOCH_MAX UINT32_C(0xe0000000)
 
 /* Where to stop. */

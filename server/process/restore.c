@@ -14,8 +14,7 @@
 enum {
     BATCH_RECS = 1024,
     BATCH_BYTES = 4 << 20,
-    PIECE_BYTES = 1 << 20,
-    AGE_MAX_S = 1 << 28 /* A wrong clock must not use up the epochs. */
+    PIECE_BYTES = 1 << 20
 };
 
 struct writing {
@@ -253,26 +252,19 @@ static enum err write_log(struct writing *writing, const struct backup_input *in
     return err;
 }
 
-/* The highest epoch that may have begun anywhere since the backup was made: in the ensemble that
- * was lost, or in one that was restored from the same backup before. Their epochs are fewer than
- * the seconds. */
-static uint32_t epoch_by_now(const struct writing *writing)
-{
-    int64_t age_s = (writing->target->now_ms - writing->check->made_ms) / 1000;
-    uint64_t begun = age_s > 0 ? min_u64((uint64_t)age_s, AGE_MAX_S) : 0;
-
-    return zxid_epoch(writing->check->end) + (uint32_t)begun;
-}
-
+/* An ensemble that was lost, or one that was restored from the same backup before, may have begun
+ * epochs since the backup was made. */
 static enum err become_sole_voter(const struct writing *writing)
 {
     const struct sole_voter voter = {.identity = writing->identity,
                                      .config = writing->check->replay.config,
-                                     .epoch = epoch_by_now(writing),
+                                     .epoch = zxid_epoch(writing->check->end),
+                                     .stamp_ms = writing->check->made_ms,
                                      .committed = writing->last,
                                      .last = writing->last};
 
-    return sole_voter_write(writing->target->store, &voter, writing->target->history);
+    return sole_voter_write(writing->target->store, &voter, writing->target->history,
+                            writing->target->now_ms);
 }
 
 enum err restore_write(const struct restore_target *target, struct backup_check *check,

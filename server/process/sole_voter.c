@@ -1,14 +1,23 @@
 #include "server/process/sole_voter.h"
 
 #include "base/check.h"
+#include "server/backup/backup_check.h"
 #include "server/process/persist.h"
 #include "server/process/recover.h"
+#include "server/state/txn.h"
 #include "zab/level.h"
 
 enum {
-    /* Epochs to skip, so that none of the lost replicas has seen the following ones: with the same
-     * epoch two histories would look like one. */
+    /* Epochs to skip besides those of the time that has passed, so that none of the lost replicas
+     * has seen the following ones: with the same epoch two histories would look like one. */
     EPOCHS_SKIPPED = 1000,
+    AGE_MAX_S = 1 << 28 /* A wrong clock must not use up the epochs. */
+};
+
+/* What the disk knows. */
+struct knowledge {
+    struct zab_config config;
+    int64_t stamp_ms; /* The latest time of a transaction. */
 };
 
 static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxid_t version)
@@ -29,22 +38,26 @@ static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxi
 }
 
 /* Reads all blocks: if the replica could not load the snapshot later, its disk would go into
- * quarantine, and no other replica could refill it. */
-static enum err read_blocks(struct store_snap_reader *reader)
+ * quarantine, and no other replica could refill it. The first one has the time. */
+static enum err read_blocks(struct store_snap_reader *reader, int64_t *inout_stamp_ms)
 {
+    struct state *head = state_new(0);
     struct slice block;
-    enum err err = ERR_OK;
+    enum err err = store_snap_next(reader, &block);
 
+    if (err == ERR_OK && state_restore(head, block) == ERR_OK) {
+        *inout_stamp_ms = state_stamp_ms(head);
+    }
     while (err == ERR_OK) {
         err = store_snap_next(reader, &block);
     }
+    state_free(head);
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
 /* Takes the configuration of the newest snapshot; the log is then read from `ret_start`, the
  * snapshot's start. */
-static enum err config_of_snapshot(struct store *store, struct zab_config *config,
-                                   zxid_t *ret_start)
+static enum err config_of_snapshot(struct store *store, struct knowledge *known, zxid_t *ret_start)
 {
     struct store_snap_reader *reader;
     struct store_snap_info info;
@@ -53,36 +66,43 @@ static enum err config_of_snapshot(struct store *store, struct zab_config *confi
     if (err != ERR_OK) {
         return err;
     }
-    err = take_if_newer(config, store_snap_config(reader), 0);
+    err = take_if_newer(&known->config, store_snap_config(reader), 0);
     if (err == ERR_OK) {
-        err = read_blocks(reader);
+        err = read_blocks(reader, &known->stamp_ms);
     }
     store_snap_close(reader);
     *ret_start = info.start;
     return err;
 }
 
-static enum err take_config(void *ctx, const struct logrec *rec)
+static enum err take_record(void *ctx, const struct logrec *rec)
 {
-    return rec->type == LOGREC_CONFIG ? take_if_newer(ctx, logrec_payload(rec), rec->zxid) : ERR_OK;
+    struct knowledge *known = ctx;
+    struct wire_reader reader;
+    struct txn_header header;
+
+    if (rec->type == LOGREC_TXN && txn_open(&reader, logrec_payload(rec), &header) == ERR_OK) {
+        known->stamp_ms = header.stamp_ms;
+    }
+    return rec->type == LOGREC_CONFIG
+               ? take_if_newer(&known->config, logrec_payload(rec), rec->zxid)
+               : ERR_OK;
 }
 
-/* Takes the newest configuration of identity, snapshot and log. This also proves that the snapshot,
- * and the log after its start, can be read. */
-static enum err newest_config(struct store *store, const struct store_report *report,
-                              struct zab_config *ret_config)
+/* Takes the newest configuration and time of identity, snapshot and log. This also proves that the
+ * snapshot, and the log after its start, can be read. */
+static enum err know(struct store *store, const struct store_report *report,
+                     struct knowledge *known)
 {
     const struct store_identity *identity = &report->identity;
     zxid_t from = report->log_base;
-    enum err err;
+    enum err err =
+        take_if_newer(&known->config, slice_make(identity->genesis, identity->genesis_len), 0);
 
-    *ret_config = (struct zab_config){0};
-    err = take_if_newer(ret_config, slice_make(identity->genesis, identity->genesis_len), 0);
     if (err == ERR_OK && report->has_snapshot) {
-        err = config_of_snapshot(store, ret_config, &from);
+        err = config_of_snapshot(store, known, &from);
     }
-    return err == ERR_OK ? recover_each(store, from, report->log_last, take_config, ret_config)
-                         : err;
+    return err == ERR_OK ? recover_each(store, from, report->log_last, take_record, known) : err;
 }
 
 /* Returns NULL when this disk may become the only voter, else the reason why not. */
@@ -119,6 +139,37 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     return NULL;
 }
 
+/* A disk that has just joined knows epochs only from its configuration. */
+static uint32_t newest_epoch(const struct sole_voter *voter)
+{
+    return max_u32(zxid_epoch(voter->config.version), max_u32(voter->promised_epoch, voter->epoch));
+}
+
+/* Why the configuration does not allow it, or NULL. */
+static const char *judge_config(const struct sole_voter *voter, uint32_t id, enum err *inout_err)
+{
+    if (*inout_err == ERR_NEWER) {
+        return "a later release has written the directory, with a feature level that this "
+               "release does not know; use that release";
+    }
+    if (*inout_err != ERR_OK) {
+        return "the snapshot, log or configuration in the directory cannot be read; start the "
+               "replica once, which drops a damaged snapshot, and try again, or choose another "
+               "survivor";
+    }
+    *inout_err = ERR_MISSING;
+    if (!zab_config_find(&voter->config, id)) {
+        return "a change of the members has removed this replica: choose another survivor";
+    }
+    *inout_err = ERR_TOO_LARGE;
+    if (newest_epoch(voter) > BACKUP_EPOCH_MAX) {
+        return "its epochs are used up: no ensemble can continue from this directory; choose "
+               "another survivor or restore a backup";
+    }
+    *inout_err = ERR_OK;
+    return NULL;
+}
+
 enum err sole_voter_check(struct store *store, const struct store_report *report, uint32_t id,
                           struct sole_voter *ret_voter, const char **ret_why)
 {
@@ -135,37 +186,35 @@ enum err sole_voter_check(struct store *store, const struct store_report *report
     if (*ret_why) {
         return err;
     }
-    err = newest_config(store, report, &ret_voter->config);
-    if (err == ERR_NEWER) {
-        *ret_why = "a later release has written the directory, with a feature level that this "
-                   "release does not know; use that release";
-        return err;
-    }
-    if (err == ERR_OK && !zab_config_find(&ret_voter->config, id)) {
-        *ret_why = "a change of the members has removed this replica: choose another survivor";
-        return ERR_MISSING;
-    }
-    *ret_why =
-        err != ERR_OK
-            ? "the snapshot, log or configuration in the directory cannot be read; start the "
-              "replica once, which drops a damaged snapshot, and try again, or choose another "
-              "survivor"
-            : NULL;
+    struct knowledge known = {.stamp_ms = 0};
+
+    err = know(store, report, &known);
+    ret_voter->config = known.config;
+    ret_voter->stamp_ms = known.stamp_ms;
+    *ret_why = judge_config(ret_voter, id, &err);
     return err;
 }
 
-enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history)
+/* Epochs that another ensemble may have begun since the time: fewer than the seconds. */
+static uint32_t epochs_since(int64_t stamp_ms, int64_t now_ms)
 {
-    /* A disk that has just joined knows epochs only from its configuration. */
-    uint32_t newest =
-        max_u32(zxid_epoch(voter->config.version), max_u32(voter->promised_epoch, voter->epoch));
-    uint32_t epoch = newest + EPOCHS_SKIPPED;
+    int64_t since_ms = stamp_ms > 0 ? stamp_ms : 0;
+    uint64_t age_s = now_ms > since_ms ? (uint64_t)(now_ms - since_ms) / 1000 : 0;
+
+    return (uint32_t)min_u64(age_s, AGE_MAX_S);
+}
+
+enum err sole_voter_write(struct store *store, const struct sole_voter *voter, uint64_t history,
+                          int64_t now_ms)
+{
+    uint32_t newest = newest_epoch(voter);
+    uint32_t epoch = newest + EPOCHS_SKIPPED + epochs_since(voter->stamp_ms, now_ms);
     struct zab_config config = voter->config;
     struct store_identity identity = voter->identity;
     struct store_op promise = {.type = STORE_PROMISE, .epoch = epoch, .leader = identity.member_id};
     struct store_op change = {.type = STORE_IDENTITY, .identity = &identity};
 
-    ASSERT(history != 0 && epoch > newest);
+    ASSERT(history != 0 && newest <= BACKUP_EPOCH_MAX);
     /* No record has this version: only the start of an epoch has counter 0, and this epoch never
      * starts, because an epoch that starts must be higher than every promise. */
     zab_config_survive(&config, identity.member_id, identity.incarnation, zxid_make(epoch, 0),

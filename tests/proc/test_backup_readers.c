@@ -1,6 +1,6 @@
 /* Readers of a backup that read nothing, or slowly, and many at once: their connections end in
  * time, the replica keeps little for them, others can write, and the next backup is possible. */
-
+#include "tests/lib/stream_kit.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/talk.h"
 

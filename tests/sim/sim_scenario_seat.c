@@ -74,7 +74,7 @@ static void recover_alone(struct sim *sim, struct sim_node *node)
 
     if (store_open(&options, false, &store, report) != ERR_OK ||
         sole_voter_check(store, report, node->id, survivor, &why) != ERR_OK ||
-        sole_voter_write(store, survivor, rng_u64(&sim->rng) | 1) != ERR_OK) {
+        sole_voter_write(store, survivor, rng_u64(&sim->rng) | 1, survivor->stamp_ms) != ERR_OK) {
         sim_fail(sim, "A18", "node %u cannot recover alone", node->id);
     }
     store_close(store, true);

@@ -1,6 +1,7 @@
 /* What `zabra recover` does to a directory. */
 #include "server/process/sole_voter.h"
 #include "storage/names.h"
+#include "tests/lib/state_kit.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
@@ -98,7 +99,7 @@ TEST(the_sole_voter_continues_with_its_whole_log, skit, member, skit_release)
     struct zab_config config;
 
     assert_int_equal(look(skit, own_id(), &survivor), ERR_OK);
-    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY), ERR_OK);
+    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY, 0), ERR_OK);
     skit_close(skit, true);
     assert_int_equal(skit_open(skit), ERR_OK);
     config = genesis(&skit->report);
@@ -126,6 +127,73 @@ TEST(a_directory_of_an_earlier_release_is_refused, skit, member, skit_release)
     skit_close(skit, false);
 }
 
+/* Appends a transaction of this time. */
+static void append_txn(struct skit *kit, int64_t stamp_ms)
+{
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    kit_begin(&txn, stamp_ms);
+    struct logrec *rec = logrec_new(LOGREC_TXN, kit->report.log_last + 1, kit->report.log_last,
+                                    kit->report.log_chain, buf_slice(&txn));
+    struct store_op op = {.type = STORE_APPEND, .recs = &rec, .rec_count = 1};
+
+    assert_int_equal(skit_run(kit, &op), ERR_OK);
+    logrec_unref(rec);
+    buf_release(&txn);
+}
+
+/* Makes a disk with a transaction of this time the sole voter at another one; returns its epoch. */
+static uint32_t epoch_after(int64_t stamp_ms, int64_t now_ms)
+{
+    struct sole_voter survivor;
+    struct skit kit;
+
+    member(&kit);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    append_txn(&kit, stamp_ms);
+    skit_close(&kit, true);
+    assert_int_equal(look(&kit, own_id(), &survivor), ERR_OK);
+    assert_int_equal(survivor.stamp_ms, stamp_ms);
+    assert_int_equal(sole_voter_write(kit.store, &survivor, HISTORY, now_ms), ERR_OK);
+    skit_close(&kit, true);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    uint32_t epoch = kit.report.promised_epoch;
+
+    skit_close(&kit, false);
+    skit_release(&kit);
+    return epoch;
+}
+
+/* An ensemble that continued from one survivor has begun fewer epochs than seconds until another
+ * one is recovered: the epochs of that one lie above them. */
+TEST(two_survivors_have_no_epoch_in_common)
+{
+    int64_t stamp_ms = 1700000000000;
+    uint32_t first = epoch_after(stamp_ms, stamp_ms + 60 * 1000);
+    uint32_t second = epoch_after(stamp_ms, stamp_ms + 9000 * 1000);
+
+    assert_int_equal(first, 4 + 1000 + 60);
+    assert_true(second >= first + (9000 - 60));
+    /* Also if the second one had been away for long before. */
+    assert_true(epoch_after(stamp_ms - 3600 * 1000, stamp_ms + 9000 * 1000) > second);
+    /* A clock that was set back, and one that is wrong, use up few epochs. */
+    assert_int_equal(epoch_after(stamp_ms, stamp_ms - 5000), 4 + 1000);
+    assert_int_equal(epoch_after(0, INT64_MAX), 4 + 1000 + (1 << 28));
+}
+
+TEST(epochs_that_are_used_up_are_an_error, skit, no_set_up, skit_release)
+{
+    struct sole_voter survivor;
+    struct zab_config config = three();
+
+    config.version = zxid_make(UINT32_MAX - 5, 0);
+    found(skit, &config);
+    skit_close(skit, true);
+    assert_int_equal(look(skit, own_id(), &survivor), ERR_TOO_LARGE);
+    skit_close(skit, false);
+}
+
 /* A disk that has joined and not yet promised anything: its only knowledge of epochs is the
  * configuration. */
 TEST(the_epochs_of_a_configuration_count, skit, no_set_up, skit_release)
@@ -137,7 +205,7 @@ TEST(the_epochs_of_a_configuration_count, skit, no_set_up, skit_release)
     found(skit, &config);
     skit_close(skit, true);
     assert_int_equal(look(skit, own_id(), &survivor), ERR_OK);
-    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY), ERR_OK);
+    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY, 0), ERR_OK);
     skit_close(skit, true);
     assert_int_equal(skit_open(skit), ERR_OK);
     config = genesis(&skit->report);
@@ -192,7 +260,7 @@ TEST(an_observer_that_was_joining_can_be_the_sole_voter, skit, no_set_up, skit_r
     found(skit, &config);
     skit_close(skit, true);
     assert_int_equal(look(skit, own_id(), &survivor), ERR_OK);
-    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY), ERR_OK);
+    assert_int_equal(sole_voter_write(skit->store, &survivor, HISTORY, 0), ERR_OK);
     skit_close(skit, true);
     assert_int_equal(skit_open(skit), ERR_OK);
     config = genesis(&skit->report);
