@@ -5,9 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -148,22 +150,33 @@ static bool add_backup(void *ctx, const char *name)
     struct backup_file file;
 
     if (take_name(name, &file)) {
+        dir->overflow = dir->count == dir->max;
+        if (dir->overflow) {
+            return false;
+        }
         MEM_GROW(dir->files, dir->count, dir->cap, BACKUP_FILES_LISTED);
         dir->files[dir->count++] = file;
     }
-    return dir->count < BACKUP_FILES_LISTED;
+    return true;
 }
 
-int backup_dir_list(const char *path, struct backup_dir *ret_dir)
+int backup_dir_list(const char *path, size_t files_max, struct backup_dir *ret_dir)
 {
-    *ret_dir = (struct backup_dir){.count = 0};
+    *ret_dir = (struct backup_dir){.max = files_max};
 
     int error = for_each_name(path, add_backup, ret_dir);
 
     if (ret_dir->count > 0) {
         qsort(ret_dir->files, ret_dir->count, sizeof *ret_dir->files, compare);
     }
-    return error;
+    return ret_dir->overflow ? EOVERFLOW : error;
+}
+
+const char *backup_dir_error(int error)
+{
+    return error == EOVERFLOW ? "has more than 100000 backups: move the older ones to another "
+                                "directory, whole chains at a time"
+                              : strerrordesc_np(error);
 }
 
 static bool see_name(void *ctx, const char *name)
@@ -227,6 +240,23 @@ int backup_part_open(const char *path, int *ret_fd)
     }
     *ret_fd = fd;
     return 0;
+}
+
+void backup_write_why(int fd, int error, uint64_t need, char out[BACKUP_WHY_MAX])
+{
+    struct statvfs room;
+    off_t at = lseek(fd, 0, SEEK_CUR);
+    bool is_full = error == ENOSPC || error == EDQUOT;
+
+    if (!is_full || need == 0 || at < 0 || fstatvfs(fd, &room) != 0) {
+        (void)snprintf(out, BACKUP_WHY_MAX, "%s", strerrordesc_np(error));
+        return;
+    }
+    (void)snprintf(out, BACKUP_WHY_MAX,
+                   "%s: the backup needs about %" PRIu64 " bytes, and there was room for %" PRIu64
+                   "; the file was removed, and earlier backups are as they were",
+                   strerrordesc_np(error), need,
+                   (uint64_t)at + (uint64_t)room.f_bavail * room.f_frsize);
 }
 
 /* The lock of a process ends with the process. */
@@ -364,4 +394,21 @@ void backup_policy_mark(const struct backup_policy *policy, struct backup_dir *d
     for (size_t i = backup_dir_chain(dir); i < dir->count; i++) {
         dir->files[i].kept = true;
     }
+}
+
+int backup_dir_remove(const char *path, const struct backup_dir *dir, uint32_t *ret_removed,
+                      char ret_path[BACKUP_PATH_MAX])
+{
+    *ret_removed = 0;
+    for (size_t i = dir->count; i-- > 0;) {
+        if (dir->files[i].kept) {
+            continue;
+        }
+        (void)snprintf(ret_path, BACKUP_PATH_MAX, "%.3900s/%s", path, dir->files[i].name);
+        if (unlink(ret_path) != 0) {
+            return errno;
+        }
+        (*ret_removed)++;
+    }
+    return 0;
 }

@@ -37,6 +37,10 @@ void backup_close(struct backup_open *open);
  * system error: EWOULDBLOCK if another process writes it. */
 int backup_part_open(const char *path, int *ret_fd);
 
+/* Writes why bytes of a backup could not be written; of a full disk also how many there are about,
+ * and for how many there was room. `need` 0: not known. */
+void backup_write_why(int fd, int error, uint64_t need, char out[BACKUP_WHY_MAX]);
+
 /* One file of a directory. */
 struct backup_file {
     char name[BACKUP_NAME_MAX];
@@ -49,11 +53,16 @@ struct backup_dir {
     struct backup_file *files; /* By age, the oldest first. */
     size_t count;
     size_t cap;
+    size_t max;
+    bool overflow;
 };
 
 /* Lists the backups of a directory; other files are ignored. Returns 0, or the number of a system
- * error. */
-int backup_dir_list(const char *path, struct backup_dir *ret_dir);
+ * error: EOVERFLOW if there are more than `files_max`. */
+int backup_dir_list(const char *path, size_t files_max, struct backup_dir *ret_dir);
+
+/* The text of an error of backup_dir_list. */
+const char *backup_dir_error(int error);
 void backup_dir_release(struct backup_dir *dir);
 
 /* The path of the directory that a file or directory is in. */
@@ -101,5 +110,11 @@ size_t backup_dir_chain_end(const struct backup_dir *dir, size_t first);
 /* Marks what the policy keeps: the newest chain always; of the others those that are the oldest in
  * their interval of a rule. The age of a chain is that of its last file. Pure. */
 void backup_policy_mark(const struct backup_policy *policy, struct backup_dir *dir, int64_t now_ms);
+
+/* Removes the files that are not marked, the newest first: an increment that stays without its full
+ * backup would seem to belong to the chain before. Returns 0, or the number of a system error and
+ * the path. */
+int backup_dir_remove(const char *path, const struct backup_dir *dir, uint32_t *ret_removed,
+                      char ret_path[BACKUP_PATH_MAX]);
 
 #endif

@@ -23,7 +23,8 @@ struct backing {
     char path[BACKUP_PATH_MAX]; /* Of the file when it is complete. */
     char part[BACKUP_PATH_MAX]; /* While it is written. */
     int fd;
-    int error; /* Why writing failed; 0: it did not. */
+    int error;     /* Why writing failed; 0: it did not. */
+    uint64_t need; /* Bytes of the backup, about; 0: not known. */
     struct backup_dir dir;
     int64_t full_every_ms;
     int64_t named_ms; /* Time in the last name that was chosen; 0: none yet. */
@@ -39,7 +40,16 @@ struct backing {
 
 static int fail_file(const struct backing *backing, const char *path, int error)
 {
-    return cli_fail(backing->cli, CMD_FAILED, "File", "%.900s: %s", path, strerrordesc_np(error));
+    return cli_fail(backing->cli, CMD_FAILED, "File", "%.900s: %s", path, backup_dir_error(error));
+}
+
+/* Reports why the bytes could not be written. */
+static int fail_write(const struct backing *backing)
+{
+    char why[BACKUP_WHY_MAX];
+
+    backup_write_why(backing->fd, backing->error, backing->need, why);
+    return cli_fail(backing->cli, CMD_FAILED, "File", "%.900s: %s", backing->part, why);
 }
 
 /* ---- What to ask for. ---- */
@@ -124,7 +134,7 @@ static int look_at_target(struct backing *backing)
     }
     backup_parts_remove(backing->target);
 
-    int error = backup_dir_list(backing->target, &backing->dir);
+    int error = backup_dir_list(backing->target, BACKUP_FILES_LISTED, &backing->dir);
 
     if (error != 0) {
         return fail_file(backing, backing->target, error);
@@ -145,8 +155,7 @@ static enum err read_first(void *ctx, uint64_t offset, void *to, size_t len)
     return ERR_OK;
 }
 
-/* Learns how many bytes will come, about, from the first ones. Of an increment that is not known.
- */
+/* Learns how many bytes will come, about, from the first ones; not of an increment. */
 static void note_size(struct backing *backing, struct slice bytes)
 {
     size_t room = backing->first.size_max - backing->first.len;
@@ -166,6 +175,7 @@ static void note_size(struct backing *backing, struct slice bytes)
     buf_release(&memory);
     if (backing->has_size && head.full) {
         backing->transfer->progress.total = head.snapshot_bytes + head.log_bytes;
+        backing->need = backing->transfer->progress.total;
     }
 }
 
@@ -203,7 +213,11 @@ static void name_files(struct backing *backing)
     } else {
         (void)snprintf(backing->path, sizeof backing->path, "%.3900s", backing->target);
     }
-    (void)snprintf(backing->part, sizeof backing->part, "%.3990s" BACKUP_PART, backing->path);
+    if (backing->is_pipe) {
+        (void)snprintf(backing->part, sizeof backing->part, "standard output");
+    } else {
+        (void)snprintf(backing->part, sizeof backing->part, "%.3990s" BACKUP_PART, backing->path);
+    }
 }
 
 static int open_part(struct backing *backing)
@@ -294,7 +308,7 @@ static int receive(struct backing *backing)
         code = open_part(backing);
     }
     if (backing->error != 0) {
-        return fail_file(backing, backing->part, backing->error);
+        return fail_write(backing);
     }
     return code == CMD_OK || backing->fd < 0 ? code : cli_tell(cli);
 }
@@ -445,32 +459,23 @@ static int publish(struct backing *backing)
     return error == 0 ? CMD_OK : fail_file(backing, backing->path, error);
 }
 
-/* Removes what the policy does not keep; after the new backup is in place. The newest files first:
- * an increment that stays without its full backup would seem to belong to the chain before. */
+/* Removes what the policy does not keep; after the new backup is in place. */
 static int prune(struct backing *backing, const struct backup_policy *policy)
 {
+    char path[BACKUP_PATH_MAX];
     uint32_t removed = 0;
     int code = CMD_OK;
 
     backup_dir_release(&backing->dir);
-    int error = backup_dir_list(backing->target, &backing->dir);
+    int error = backup_dir_list(backing->target, BACKUP_FILES_LISTED, &backing->dir);
 
     if (error != 0) {
         return fail_file(backing, backing->target, error);
     }
     backup_policy_mark(policy, &backing->dir, os_wall_ms());
-    for (size_t i = backing->dir.count; i-- > 0 && code == CMD_OK;) {
-        char path[BACKUP_PATH_MAX];
-
-        if (backing->dir.files[i].kept) {
-            continue;
-        }
-        (void)snprintf(path, sizeof path, "%.3900s/%s", backing->target,
-                       backing->dir.files[i].name);
-        if (unlink(path) != 0) {
-            code = fail_file(backing, path, errno);
-        }
-        removed++;
+    error = backup_dir_remove(backing->target, &backing->dir, &removed, path);
+    if (error != 0) {
+        code = fail_file(backing, path, error);
     }
     if (code == CMD_OK && removed > 0) {
         out_say(&backing->cli->out, "removed %" PRIu32 " old backups\n", removed);
@@ -518,8 +523,7 @@ static int save(struct backing *backing)
     return CMD_OK;
 }
 
-/* A full backup follows an increment also when the increment shows that what it continues is
- * damaged. */
+/* A full backup follows also an increment that shows that what it continues is damaged. */
 static int store(struct backing *backing, const struct backup_policy *policy)
 {
     if (backing->cli->settings.curl) {

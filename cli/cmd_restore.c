@@ -9,6 +9,7 @@
 #include "server/process/restore.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -39,6 +40,9 @@ struct restoring {
     struct restore_result result;
     uint64_t history;
     struct progress progress;
+    bool is_roots; /* The files belong to root. */
+    int part_fd;   /* For give_one. */
+    struct stat owner;
     uint64_t read;  /* Bytes of the backups before the one that is read, */
     uint64_t bytes; /* and of that one. */
 };
@@ -261,10 +265,10 @@ static int check_all(struct restoring *restoring)
         return check_backups(restoring, false, &late);
     }
     restoring->from_dir = restoring->files[0];
-    int error = backup_dir_list(restoring->from_dir, &restoring->backups);
+    int error = backup_dir_list(restoring->from_dir, BACKUP_FILES_LISTED, &restoring->backups);
 
     if (error != 0) {
-        return fail("%s: %s", restoring->from_dir, strerrordesc_np(error));
+        return fail("%s: %s", restoring->from_dir, backup_dir_error(error));
     }
     restoring->paths = mem_zalloc(FILES_MAX, sizeof *restoring->paths);
     return check_chain(restoring);
@@ -312,6 +316,43 @@ static void remove_part(struct vfs vfs, const char *dir)
     (void)rmdir(dir);
 }
 
+static void give_one(void *arg, const char *name)
+{
+    struct restoring *restoring = arg;
+    const struct stat *owner = &restoring->owner;
+
+    if (fchownat(restoring->part_fd, name, owner->st_uid, owner->st_gid, AT_SYMLINK_NOFOLLOW) !=
+        0) {
+        restoring->is_roots = true;
+    }
+}
+
+/* Gives all files to the owner of the directory that is replaced: root restores, but a replica has
+ * a user of its own. Where there is none, a hint follows. Returns 0, or the number of a system
+ * error. */
+static int give_to_owner(struct restoring *restoring, struct vfs vfs)
+{
+    struct stat owner;
+
+    restoring->is_roots = geteuid() == 0;
+    if (!restoring->is_roots || stat(restoring->dir, &owner) != 0 || owner.st_uid == 0) {
+        return 0;
+    }
+    restoring->part_fd = open(restoring->part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    restoring->owner = owner;
+    int error = restoring->part_fd < 0 ? errno : 0;
+
+    if (error == 0) {
+        restoring->is_roots = false;
+        (void)vfs.ops->list(vfs.ctx, give_one, restoring);
+        if (restoring->is_roots || fchown(restoring->part_fd, owner.st_uid, owner.st_gid) != 0) {
+            error = EPERM;
+        }
+        (void)close(restoring->part_fd);
+    }
+    return error;
+}
+
 /* Gives the directory its name; an empty one of that name is replaced. */
 static int put_in_place(const struct restoring *restoring)
 {
@@ -351,7 +392,11 @@ static int write_dir(struct restoring *restoring)
         return fail("%s: %s", restoring->part, err_text(err));
     }
     int code = write_store(restoring, vfs);
+    int error = code == CMD_OK ? give_to_owner(restoring, vfs) : 0;
 
+    if (error != 0) {
+        code = fail("%s: its owner cannot be set: %s", restoring->part, strerrordesc_np(error));
+    }
     if (code != CMD_OK) {
         remove_part(vfs, restoring->part);
     }
@@ -373,6 +418,11 @@ static void report(const struct restoring *restoring)
     if (restoring->until.has_time && !check->is_cut) {
         (void)printf("the backups end before %s: they were restored to their end\n",
                      restoring->until_text);
+    }
+    if (restoring->is_roots) {
+        (void)printf("The files belong to root. If the replica has a user of its own, such as "
+                     "zabra, first:\n  chown -R zabra: %s\n",
+                     restoring->dir);
     }
     (void)printf(
         "Start this replica, then the other members with empty directories. Replicas with\n"

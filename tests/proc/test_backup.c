@@ -218,6 +218,42 @@ TEST(the_interface_answers_what_it_has, set_up, tear_down)
 
 /* ---- Faults ---- */
 
+/* Segments of the log are small, and nothing of it is kept for readers. */
+static void set_up_purged(void)
+{
+    ensemble_launch(&ensemble, SIZE,
+                    "snapCount=10\nwalSegmentBytes=65536\nmaxRefillLogBytes=0\n" ENSEMBLE_SUPER);
+    shell_open(&ensemble);
+    set("OUT", "%s/out", ensemble.dir);
+    set("BACKUP", "zabra backup --user super --password-file %s/pw", ensemble.dir);
+    assert_int_equal(shell("umask 077; printf root >%s/pw; mkdir $OUT; head -c 60000 /dev/urandom "
+                           ">$D/data",
+                           ensemble.dir),
+                     0);
+}
+
+TEST(a_log_that_was_purged_needs_a_full_backup, set_up_purged, tear_down)
+{
+    assert_int_equal(shell("zabra create /a x && $BACKUP $OUT"), 0);
+    assert_int_equal(shell("zabra create /p @$D/data && for i in $(seq 80); do zabra set /p "
+                           "@$D/data >/dev/null || exit 1; done"),
+                     0);
+    assert_int_equal(
+        shell("curl -su super:root -w '%%{http_code}' \"http://127.0.0.1:%u/backup/v1?since=$("
+              "zabra inspect -o json $OUT/*full.backup | jq -r .last)\"",
+              ensemble.replicas[0].client_port),
+        0);
+    assert_non_null(strstr(shell_output, "Gap"));
+    assert_non_null(strstr(shell_output, "take a full backup"));
+    assert_non_null(strstr(shell_output, "409"));
+    assert_int_equal(shell("$BACKUP --since-last --verify $OUT 2>&1"), 0);
+    assert_non_null(strstr(shell_output, "taking a full backup"));
+    assert_int_equal(shell("ls $OUT | grep -c full.backup$; ls $OUT | wc -l; zabra restore --from "
+                           "$OUT --dir $D/new --id 1 >/dev/null"),
+                     0);
+    assert_string_equal(shell_output, "2\n2\n");
+}
+
 /* A backup takes several seconds. */
 static void set_up_slow(void)
 {
@@ -275,6 +311,58 @@ TEST(a_full_disk_leaves_the_last_backup, set_up_slow, tear_down)
                            "$OUT/new --id 1) 2>&1"),
                      1);
     assert_int_equal(shell("[ ! -e $OUT/new ] && [ ! -e $OUT/new.part ]"), 0);
+}
+
+/* Standard output is a device that is full. */
+TEST(a_pipe_is_named_as_such, set_up, tear_down)
+{
+    assert_int_equal(shell("($BACKUP - >/dev/full) 2>&1"), 1);
+    assert_non_null(strstr(shell_output, "standard output: No space left on device"));
+    assert_null(strstr(shell_output, ".part"));
+}
+
+/* A small file system, where the user that runs the tests may mount one. */
+TEST(a_full_file_system_is_named_with_the_need, set_up_slow, tear_down)
+{
+    if (shell("mkdir $D/small && mount -t tmpfs -o size=2m none $D/small 2>/dev/null") != 0) {
+        print_message("no right to mount: left out\n");
+        return;
+    }
+    int good = shell("$BACKUP $OUT/b");
+    int code = shell("echo old >$D/small/old; $BACKUP $D/small/b 2>&1");
+    bool is_named = strstr(shell_output, "small/b.part: No space left on device: the backup needs "
+                                         "about ") != NULL;
+    int restored = shell("zabra restore --from $OUT/b --dir $D/small/new --id 1 2>&1");
+    int left = shell("ls $D/small | grep -vx old");
+    int gone = shell("umount $D/small");
+
+    assert_int_equal(good, 0);
+    assert_int_equal(code, 1);
+    assert_true(is_named);
+    assert_int_equal(restored, 1);
+    assert_int_equal(left, 1); /* Nothing but the old file. */
+    assert_int_equal(gone, 0);
+}
+
+TEST(restored_files_have_the_owner_of_the_directory, set_up, tear_down)
+{
+    write_some("a", 2);
+    assert_int_equal(shell("$BACKUP $OUT/b && zabra restore --from $OUT/b --dir $OUT/new --id 1"),
+                     0);
+    bool is_root = geteuid() == 0;
+
+    assert_true((strstr(shell_output, "chown -R zabra: ") != NULL) == is_root);
+    if (!is_root) {
+        return;
+    }
+    assert_int_equal(shell("mkdir $OUT/owned && chown 65534:65534 $OUT/owned && zabra restore "
+                           "--from $OUT/b --dir $OUT/owned --id 1"),
+                     0);
+    assert_null(strstr(shell_output, "chown"));
+    assert_int_equal(shell("find $OUT/owned -not -user 65534 -o -not -group 65534 | grep -c .; "
+                           "stat -c %%u $OUT/owned"),
+                     0);
+    assert_string_equal(shell_output, "0\n65534\n");
 }
 
 TEST(a_damaged_backup_is_not_continued, set_up, tear_down)

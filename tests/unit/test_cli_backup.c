@@ -154,14 +154,14 @@ TEST(names_sort_by_age_and_others_are_ignored, set_up, tear_down)
     touch("20260921T141320.000Z-half.backup");
     touch("2026-full.backup");
     touch("notes.txt");
-    assert_int_equal(backup_dir_list(folder, &dir), 0);
+    assert_int_equal(backup_dir_list(folder, BACKUP_FILES_LISTED, &dir), 0);
     assert_int_equal(dir.count, 2);
     assert_false(dir.files[0].full);
     assert_true(dir.files[1].full);
     assert_int_equal(dir.files[1].made_ms, NOW);
     assert_int_equal(backup_dir_chain(&dir), 1);
     backup_dir_release(&dir);
-    assert_int_equal(backup_dir_list("/nowhere", &dir), ENOENT);
+    assert_int_equal(backup_dir_list("/nowhere", 1, &dir), ENOENT);
 }
 
 TEST(an_unfinished_backup_is_removed_unless_it_is_written, set_up, tear_down)
@@ -232,4 +232,20 @@ TEST(progress_has_share_rate_and_time_left)
     assert_string_equal(shown((struct progress){.bytes = UINT64_MAX, .total = UINT64_MAX}, 1),
                         "done [##############################] 100 % of 16777216.0 TiB, 16777216.0 "
                         "TiB");
+}
+
+TEST(a_directory_with_too_many_backups_is_an_error, set_up, tear_down)
+{
+    struct backup_dir dir;
+
+    touch("20200101T000000.000Z-full.backup");
+    touch("20200101T010000.000Z-more.backup");
+    assert_int_equal(backup_dir_list(folder, 2, &dir), 0);
+    assert_int_equal(dir.count, 2);
+    backup_dir_release(&dir);
+    touch("20200101T020000.000Z-more.backup");
+    touch("other");
+    assert_int_equal(backup_dir_list(folder, 2, &dir), EOVERFLOW);
+    backup_dir_release(&dir);
+    assert_non_null(strstr(backup_dir_error(EOVERFLOW), "100000"));
 }
