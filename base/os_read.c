@@ -25,8 +25,16 @@ static bool fail(const struct said *said, const char *what)
 
 static bool fail_errno(const struct said *said)
 {
-    char what[128];
+    char what[160];
 
+    /* Files are often copied by root, and read by the user of a service. */
+    if (errno == EACCES) {
+        (void)snprintf(what, sizeof(what),
+                       "cannot be read: %s; check path and permission: the user with id %u must be "
+                       "able to read it (chgrp and chmod 640)",
+                       strerrordesc_np(errno), (unsigned)geteuid());
+        return fail(said, what);
+    }
     (void)snprintf(what, sizeof(what), "cannot be read: %s; check path and permission",
                    strerrordesc_np(errno));
     return fail(said, what);

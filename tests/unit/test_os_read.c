@@ -72,6 +72,24 @@ TEST(a_secret_belongs_to_its_user, place, begin, end)
     expect(place, true, NULL, "; run chmod 600 on it");
 }
 
+/* Root copies files, and the user of the service reads them: the sentence has this user. */
+TEST(a_file_of_another_user_names_who_must_read_it, place, begin, end)
+{
+    const uid_t before = geteuid();
+    char said[128];
+
+    cert_kit_write(&place->kit, "file", slice_str("1"));
+    assert_int_equal(chmod(place->path, 0), 0);
+    if (before == 0) {
+        assert_int_equal(seteuid(65534), 0); /* Root reads everything. */
+    }
+    (void)snprintf(said, sizeof(said),
+                   " the user with id %u must be able to read it (chgrp and chmod 640)",
+                   (unsigned)geteuid());
+    expect(place, true, NULL, said);
+    assert_int_equal(seteuid(before), 0);
+}
+
 /* A FIFO without a writer would block the thread. */
 TEST(what_is_no_file_is_refused_at_once, place, begin, end)
 {
