@@ -7,6 +7,7 @@
 #include "storage/note_file.h"
 #include "storage/slots.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -298,6 +299,10 @@ static void on_other(void *arg, const char *name)
         judge_note(visit, file, name, "the members that this replica has known last");
     } else if (strcmp(name, NOTE_REMOVED) == 0) {
         judge_note(visit, file, name, "the mark that a change has removed this replica");
+    } else if (fnmatch("*.backup", name, 0) == 0) {
+        JUDGE(file, true, "backup",
+              "a backup, not read here: 'zabra inspect' it alone, or 'zabra restore --from' this "
+              "directory");
     } else {
         JUDGE(file, true, "unknown", "not a file of zabra");
     }

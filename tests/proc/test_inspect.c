@@ -203,8 +203,11 @@ TEST(leftover_files_are_no_damage, setup, teardown)
     vfs.ops->close(file);
     assert_int_equal(vfs.ops->open(vfs.ctx, "notes", true, &file), ERR_OK);
     vfs.ops->close(file);
+    assert_int_equal(vfs.ops->open(vfs.ctx, "1-full.backup", true, &file), ERR_OK);
+    vfs.ops->close(file);
     assert_int_equal(run_inspect(""), 0);
     assert_line("snap-local.tmp", "left over: ");
+    assert_line("1-full.backup", "backup: a backup, not read here: 'zabra inspect' it alone");
     assert_line("notes   ", "unknown: ");
 }
 
