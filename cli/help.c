@@ -121,7 +121,8 @@ void help_all(FILE *to)
         }
     }
     (void)fprintf(to, "\n'zabra help COMMAND' explains a command, 'zabra help exit-codes' the exit "
-                      "codes.\nTo begin: zabra dev --nodes 3\n");
+                      "codes.\nTo try it: zabra dev --nodes 3\nTo install it: "
+                      "docs/operating.md of the package zabra-doc (/usr/share/doc/zabra)\n");
 }
 
 static void print_exit_codes(void)

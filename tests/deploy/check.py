@@ -121,10 +121,15 @@ def check_backup(args, scratch, unit):
     target = pathlib.Path(scratch) / "backups"
     target.mkdir()
     (pathlib.Path(scratch) / "password").write_text("root\n")
-    words[words.index("/etc/zabra/backup-password")] = f"{scratch}/password"
     words[-1] = str(target)
-    text, code = run(args.zabra, *words, "--curl")
-    check(code == 0 and "/backup/v1" in text, text)
+    check("Condition" not in unit, "an enabled backup can be skipped without a word")
+    settings = dict(word.split("=", 1) for line in re.findall(r"^Environment=(.*)$", unit, re.M)
+                    for word in line.split())
+    check(settings["ZABRA_PASSWORD_FILE"] == "/etc/zabra/backup-password", str(settings))
+    for file, user in ((f"{scratch}/password", True), ("", False)): # By password, and by certificate.
+        env = os.environ | settings | {"ZABRA_PASSWORD_FILE": file}
+        text, code = run(args.zabra, *words, "--curl", env=env if user else env | {"ZABRA_USER": ""})
+        check(code == 0 and "/backup/v1" in text and ("super" in text) == user, text)
 
 
 def check_unit(args, scratch):
