@@ -12,6 +12,7 @@
 #include "server/process/recover.h"
 #include "server/process/restore.h"
 #include "server/read/view.h"
+#include "tests/lib/limits_kit.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/vfs_mem.h"
 #include "zab/level.h"
@@ -29,19 +30,6 @@ enum {
     SEGMENT = 64 << 10,
     HISTORY = 77,
     AGE_S = 5000 /* Of the backups when they are restored. */
-};
-
-static const struct prep_limits limits = {
-    .data_bytes_max = 1 << 16,
-    .txn_bytes_max = 1 << 20,
-    .multi_ops_max = 10,
-    .tree.recursive_max = 100,
-    .tree.session_min_ms = 2000,
-    .tree.session_max_ms = 9000,
-    .tree.session_default_ms = 5000,
-    .tree.sessions_max = 100,
-    .tree.session_ephemerals_max = 50,
-    .tree.session_ephemeral_bytes_max = 1 << 16,
 };
 
 struct saved {
@@ -112,7 +100,7 @@ static void open_world(struct world *world, uint64_t seed)
     world->view = view_new();
     view_replace(world->view, state_new(HISTORY));
     view_set_whole(world->view, true);
-    world->prep = prep_new(&limits);
+    world->prep = prep_new(&kit_limits);
 }
 
 static void close_world(struct world *world)

@@ -7,6 +7,7 @@
 #include "cli/words.h"
 #include "server/config/config.h"
 #include "tests/lib/unit.h"
+#include "tests/unit/doctor_kit.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -28,24 +29,6 @@ static const char healthy[] =
     "'status':{'id':2,'serving':true,'zxid':'0x10001ffff','digest':'0x2','cluster':'c',"
     "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
     "'limits':{'maxSessions':100,'maxTreeBytes':1000},'metrics':{}}]}";
-
-/* The facts with " in place of '. */
-static json_t *facts_of(struct buf *text)
-{
-    char error[JSONR_ERROR_MAX];
-
-    for (size_t i = 0; i < text->len; i++) {
-        text->data[i] = text->data[i] == '\'' ? '"' : text->data[i];
-    }
-
-    json_t *facts = jsonr_parse(buf_slice(text), error);
-
-    if (!facts) {
-        fail_msg("%s: %s", buf_cstr(text), error);
-    }
-    buf_release(text);
-    return facts;
-}
 
 static json_t *facts_with(const char *from, const char *to)
 {

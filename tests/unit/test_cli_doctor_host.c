@@ -1,26 +1,10 @@
 /* What the doctor finds about machines, backups and changes that last. */
 #include "cli/doctor.h"
 #include "tests/lib/unit.h"
+#include "tests/unit/doctor_kit.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-/* Returns facts with the text, in which ' stands for ". */
-static json_t *facts_of(struct buf *text)
-{
-    char error[JSONR_ERROR_MAX];
-
-    for (size_t i = 0; i < text->len; i++) {
-        text->data[i] = text->data[i] == '\'' ? '"' : text->data[i];
-    }
-    json_t *facts = jsonr_parse(buf_slice(text), error);
-
-    if (!facts) {
-        fail_msg("%s: %s", buf_cstr(text), error);
-    }
-    buf_release(text);
-    return facts;
-}
 
 /* One healthy replica that serves, with these metrics and this member of the ensemble. */
 static void expect_code(const char *metrics, const char *member, const char *code)
