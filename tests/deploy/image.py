@@ -21,23 +21,13 @@ import subprocess
 import sys
 import tarfile
 
+from command import Failed, run
+
 DOCKERFILE = "deploy/container/Dockerfile"
 TAG = "zabra"
 BYTES_MAX = 260 << 20  # The system of mmdebstrap is larger than debian:12-slim: it has documents.
 KNOWN = {"FROM", "RUN", "COPY", "WORKDIR", "LABEL", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL",
          "HEALTHCHECK", "ENTRYPOINT", "CMD"}
-
-
-class Failed(Exception):
-    """What is wrong, in one sentence."""
-
-
-def run(*words, **kept):
-    ended = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, text=True, check=False, **kept)
-    if ended.returncode:
-        raise Failed(f"{' '.join(str(word) for word in words)}: {ended.stdout[-3000:]}")
-    return ended.stdout
 
 
 # ---- The Dockerfile. ----

@@ -21,6 +21,8 @@ import ssl
 import subprocess
 import time
 
+from command import Failed, run
+
 NAMESPACE = "default"
 NETWORK = "10.244.7."
 BRIDGE = "zabra-pods"
@@ -29,19 +31,6 @@ CLONE_NEWNET = 0x40000000
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib64")
 DEVICES = ("null", "random", "urandom", "zero")
 VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
-
-
-class Failed(Exception):
-    """What does not hold, in one sentence."""
-
-
-def run(*words, **kept):
-    """Runs a command; its output. Fails with the output when the command does."""
-    ended = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, text=True, check=False, **kept)
-    if ended.returncode:
-        raise Failed(f"{' '.join(str(word) for word in words)}: {ended.stdout}")
-    return ended.stdout
 
 
 def wait(what, holds, seconds):
