@@ -4,7 +4,7 @@
  * and the user are replaced; the test starts and stops the replica where the page calls systemctl.
  */
 #include "base/buf.h"
-#include "base/mem.h"
+#include "tests/proc/page.h"
 #include "tests/proc/shell.h"
 
 #include <stdlib.h>
@@ -14,7 +14,6 @@
 
 enum {
     SIZE = 3,
-    PAGE_MAX = 1 << 20,
     LINE_MAX_BYTES = 2048
 };
 
@@ -91,50 +90,15 @@ static void run_line(const char *line, uint32_t at)
     assert_int_equal(code, 0);
 }
 
-/* Joins a line that ends with a backslash with the next one; returns the start of the line after
- * it, NULL: there is none. */
-static char *cut_line(char *line)
+static void run_at(void *ctx, const char *line)
 {
-    char *end = strchr(line, '\n');
-
-    while (end && end > line && end[-1] == '\\') {
-        end[-1] = ' ';
-        *end = ' ';
-        end = strchr(end, '\n');
-    }
-    if (end) {
-        *end = '\0';
-    }
-    return end ? end + 1 : NULL;
+    run_line(line, *(const uint32_t *)ctx);
 }
 
 /* Runs one block below a heading on the machine of a replica; returns the number of lines. */
 static uint32_t run_block(const char *heading, uint32_t block, uint32_t at)
 {
-    char *page = mem_alloc(PAGE_MAX);
-    FILE *file = fopen(ZABRA_TOP "/docs/operating.md", "re");
-    size_t len = file ? fread(page, 1, PAGE_MAX - 1, file) : 0;
-    bool here = false;
-    bool inside = false;
-    uint32_t blocks = 0;
-    uint32_t count = 0;
-
-    assert_true(len > 0 && fclose(file) == 0);
-    page[len] = '\0';
-    for (char *line = page, *next = NULL; line; line = next) {
-        next = cut_line(line);
-        if (strncmp(line, "##", 2) == 0) {
-            here = strcmp(line + strspn(line, "# "), heading) == 0;
-        } else if (strncmp(line, "```", 3) == 0) {
-            blocks += here && strcmp(line, "```sh") == 0 ? 1 : 0;
-            inside = here && strcmp(line, "```sh") == 0 && blocks == block;
-        } else if (inside) {
-            run_line(line, at);
-            count++;
-        }
-    }
-    mem_free(page);
-    return count;
+    return page_run(heading, block, run_at, &at);
 }
 
 /* ---- The procedures ---- */

@@ -7,10 +7,10 @@
  */
 #include "base/buf.h"
 #include "base/check.h"
-#include "base/mem.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/membership.h"
+#include "tests/proc/page.h"
 #include "tests/proc/shell.h"
 
 #include <signal.h>
@@ -24,7 +24,6 @@
 enum {
     FOUNDERS = 3,
     ADDED = 3, /* Replicas 4 to 6. */
-    PAGE_MAX = 1 << 20,
     LINE_MAX_BYTES = 2048,
     NAME_MAX_BYTES = 256,
     LIST_MAX = 1024
@@ -278,53 +277,21 @@ static void run_line(const char *line)
     buf_release(&here);
 }
 
-/* Joins a line that ends with a backslash with the next one; returns the start of the line after
- * it, NULL: there is none. */
-static char *cut_line(char *line)
+static void run_for(void *ctx, const char *line)
 {
-    char *end = strchr(line, '\n');
+    struct buf renamed;
 
-    while (end && end > line && end[-1] == '\\') {
-        end[-1] = ' ';
-        *end = ' ';
-        end = strchr(end, '\n');
-    }
-    if (end) {
-        *end = '\0';
-    }
-    return end ? end + 1 : NULL;
+    buf_init(&renamed, LINE_MAX_BYTES);
+    rename_replica(line, *(const uint32_t *)ctx, &renamed);
+    run_line(buf_cstr(&renamed));
+    buf_release(&renamed);
 }
 
 /* Runs the blocks of a page below this heading, for replica `id` in place of 4. Returns the number
  * of lines. */
 static uint32_t run_section_for(const char *heading, uint32_t id)
 {
-    char *page = mem_alloc(PAGE_MAX);
-    FILE *file = fopen(ZABRA_TOP "/docs/operating.md", "r");
-    size_t len = file ? fread(page, 1, PAGE_MAX - 1, file) : 0;
-    bool here = false;
-    bool inside = false;
-    uint32_t count = 0;
-    struct buf renamed;
-
-    assert_true(len > 0 && fclose(file) == 0);
-    page[len] = '\0';
-    buf_init(&renamed, LINE_MAX_BYTES);
-    for (char *line = page, *next = NULL; line; line = next) {
-        next = cut_line(line);
-        if (strncmp(line, "##", 2) == 0) {
-            here = strcmp(line + strspn(line, "# "), heading) == 0;
-        } else if (strncmp(line, "```", 3) == 0) {
-            inside = here && strcmp(line, "```sh") == 0;
-        } else if (inside) {
-            rename_replica(line, id, &renamed);
-            run_line(buf_cstr(&renamed));
-            count++;
-        }
-    }
-    buf_release(&renamed);
-    mem_free(page);
-    return count;
+    return page_run(heading, 0, run_for, &id);
 }
 
 static uint32_t run_section(const char *heading)
