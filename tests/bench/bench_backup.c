@@ -8,6 +8,7 @@
  * The measured writes are those of one client, one after another. All replicas, the client and the
  * command line share this machine's disk and processors, unlike an ensemble of machines.
  */
+#include "tests/bench/writes.h"
 #include "tests/proc/shell.h"
 
 #include <stdio.h>
@@ -20,21 +21,12 @@ enum {
     VALUE_BYTES = 1000000,
     MB_MAX = 4000,
     NODES_MAX = 5000000,
-    USUAL_MS = 20000, /* Duration of writes before the backup. */
-    WRITES_MAX = 1 << 20
+    USUAL_MS = 20000 /* Duration of writes before the backup. */
 };
 
 static struct ensemble ensemble;
 static uint32_t leader;
-static uint32_t times_us[WRITES_MAX];
-
-static int compare(const void *a, const void *b)
-{
-    uint32_t left = *(const uint32_t *)a;
-    uint32_t right = *(const uint32_t *)b;
-
-    return left < right ? -1 : left > right;
-}
+static char big[256]; /* The backup whose end the writes await. */
 
 static void fill(uint32_t values)
 {
@@ -50,26 +42,9 @@ static void fill(uint32_t values)
     }
 }
 
-/* Writes for `ms`, or until the file exists if `ms` is 0. Returns the 99th percentile. */
-static uint32_t measure(const char *what, uint64_t ms, const char *file)
+static bool is_backed_up(void)
 {
-    uint64_t start_ms = os_now_ms();
-    uint32_t count = 0;
-    bool done = false;
-
-    while (!done && count < WRITES_MAX) {
-        uint64_t start_us = os_now_us();
-
-        ENSEMBLE_CHECK(&ensemble,
-                       ensemble_call(&ensemble, leader, "PUT", "/znodes/v1/small", "x") == 200);
-        times_us[count++] = (uint32_t)(os_now_us() - start_us);
-        done = ms > 0 ? os_now_ms() - start_ms >= ms : access(file, F_OK) == 0;
-    }
-    qsort(times_us, count, sizeof times_us[0], compare);
-    (void)printf("%-8s %7u writes in %5.1f s: p50 %6u us, p99 %6u us, slowest %6u us\n", what,
-                 count, (double)(os_now_ms() - start_ms) / 1000, times_us[count / 2],
-                 times_us[count * 99ULL / 100], times_us[count - 1]);
-    return times_us[count * 99ULL / 100];
+    return access(big, F_OK) == 0;
 }
 
 /* Sets a variable for shell lines. */
@@ -89,20 +64,19 @@ static double time_line(const char *line)
 
 static void measure_writes(void)
 {
-    char file[256];
     struct shell_job job;
     struct stat stat_of;
-    uint32_t usual_us = measure("usual", USUAL_MS, NULL);
+    uint32_t usual_us = writes_measure(&ensemble, leader, "usual", USUAL_MS, NULL);
     uint64_t start_ms = os_now_ms();
 
-    (void)snprintf(file, sizeof file, "%s/big.backup", ensemble.dir);
+    (void)snprintf(big, sizeof big, "%s/big.backup", ensemble.dir);
     shell_start(&job, "$BACKUP $D/big.backup");
 
-    uint32_t backup_us = measure("backup", 0, file);
+    uint32_t backup_us = writes_measure(&ensemble, leader, "backup", 0, is_backed_up);
     double seconds = (double)(os_now_ms() - start_ms) / 1000;
 
     shell_finish(&job, 0, "full backup");
-    ENSEMBLE_CHECK(&ensemble, stat(file, &stat_of) == 0);
+    ENSEMBLE_CHECK(&ensemble, stat(big, &stat_of) == 0);
     (void)printf("ratio of p99: %.2f; %.0f MB, %.1f MB/s, at most maxBackupBytesPerSecond\n",
                  (double)backup_us / usual_us, (double)stat_of.st_size / 1e6,
                  (double)stat_of.st_size / 1e6 / seconds);

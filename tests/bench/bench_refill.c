@@ -6,30 +6,21 @@
  * The measured writes are those of one client, one after another. All replicas share this machine's
  * disk and processors, unlike an ensemble of machines.
  */
-#include "tests/proc/ensemble.h"
+#include "tests/bench/writes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
+    LOOK_MS = 200,
     LAST = 2, /* Index of the refilled replica. */
     VALUE_BYTES = 1000000,
     MB_MAX = 4000,
-    USUAL_MS = 20000, /* Duration of writes before the refill. */
-    WRITES_MAX = 1 << 20
+    USUAL_MS = 20000 /* Duration of writes before the refill. */
 };
 
 static struct ensemble ensemble;
-static uint32_t times_us[WRITES_MAX];
-
-static int compare(const void *a, const void *b)
-{
-    uint32_t left = *(const uint32_t *)a;
-    uint32_t right = *(const uint32_t *)b;
-
-    return left < right ? -1 : left > right;
-}
 
 static void fill(uint32_t leader, uint32_t values)
 {
@@ -45,41 +36,18 @@ static void fill(uint32_t leader, uint32_t values)
     }
 }
 
+/* Looks at the last replica only from time to time: the question is a request, too. */
 static bool is_in_sync(void)
 {
-    return ensemble_call(&ensemble, LAST, "GET", "/readyz", NULL) == 200;
-}
+    static uint64_t looked_ms;
+    uint64_t now_ms = os_now_ms();
 
-/* Writes for `ms`, or until the last replica is in sync if `ms` is 0. Returns the 99th
- * percentile. */
-static uint32_t measure(const char *what, uint32_t leader, uint64_t ms)
-{
-    uint64_t start_ms = os_now_ms();
-    uint64_t looked_ms = start_ms;
-    uint32_t count = 0;
-    bool done = false;
-
-    while (!done && count < WRITES_MAX) {
-        uint64_t start_us = os_now_us();
-
-        ENSEMBLE_CHECK(&ensemble,
-                       ensemble_call(&ensemble, leader, "PUT", "/znodes/v1/small", "x") == 200);
-        times_us[count++] = (uint32_t)(os_now_us() - start_us);
-
-        uint64_t now_ms = os_now_ms();
-
-        if (ms > 0) {
-            done = now_ms - start_ms >= ms;
-        } else if (now_ms - looked_ms >= 200) {
-            looked_ms = now_ms;
-            done = is_in_sync();
-        }
+    looked_ms = looked_ms ? looked_ms : now_ms;
+    if (now_ms - looked_ms < LOOK_MS) {
+        return false;
     }
-    qsort(times_us, count, sizeof(times_us[0]), compare);
-    (void)printf("%-8s %7u writes in %5.1f s: p50 %6u us, p99 %6u us, slowest %6u us\n", what,
-                 count, (double)(os_now_ms() - start_ms) / 1000, times_us[count / 2],
-                 times_us[count * 99ULL / 100], times_us[count - 1]);
-    return times_us[count * 99ULL / 100];
+    looked_ms = now_ms;
+    return ensemble_call(&ensemble, LAST, "GET", "/readyz", NULL) == 200;
 }
 
 int main(int argc, char **argv)
@@ -99,11 +67,11 @@ int main(int argc, char **argv)
 
     fill(leader, (uint32_t)mb);
 
-    uint32_t usual_us = measure("usual", leader, USUAL_MS);
+    uint32_t usual_us = writes_measure(&ensemble, leader, "usual", USUAL_MS, NULL);
 
     ensemble_start(&ensemble, LAST);
 
-    uint32_t refill_us = measure("refill", leader, 0);
+    uint32_t refill_us = writes_measure(&ensemble, leader, "refill", 0, is_in_sync);
 
     (void)printf("ratio of p99: %.2f\n", (double)refill_us / usual_us);
     ensemble_close(&ensemble);
