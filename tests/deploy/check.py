@@ -330,6 +330,8 @@ def main():
     parser.add_argument("--zabra", required=True)
     parser.add_argument("--build", required=True)
     args = parser.parse_args()
+    if not (pathlib.Path(args.build) / "cli/written/stamp").exists():
+        sys.exit("what is installed is not built yet: build the target tests.deploy")
     with tempfile.TemporaryDirectory() as scratch:
         checks[args.check](args, scratch)
     print(f"{checked} checked, {wrong} wrong")
