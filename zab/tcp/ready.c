@@ -27,7 +27,7 @@ static void lose(struct conn *conn, enum err err)
         tcp_drop(
             conn,
             "the replica there ends the handshake: its log has the reason, for example "
-            "another secret or ensemble; a release before 0.10 speaks only with the replicas of "
+            "another secret or ensemble; a release before 1.0 speaks only with the replicas of "
             "its list");
     } else if (link && ++link->hang_ups >= HANG_UPS_MAX) {
         (void)tcp_refuse(
