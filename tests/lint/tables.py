@@ -16,7 +16,7 @@ MARKS = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]
 ROOMS = ["audit", "backup", "config", "json", "op", "prepare", "process", "read", "replica", "sessions", "state",
          "transfer", "watch"]
 FOLDERS = ["base", "tls", "zab", "zab/tcp", "storage", "server", *("server/" + room for room in ROOMS),
-           "http", "ws", "cli", "web", "openapi", "tests"]
+           "http", "ws", "zk", "cli", "web", "openapi", "tests"]
 
 # Folders that have a README.md even without a source file of their own.
 FOLDERS_WITH_README = [*FOLDERS, "docs"]
@@ -51,6 +51,7 @@ MAY_INCLUDE = {
     "openapi": [r"base/.*"],
     "web": [r"base/.*"],
     "ws": [r"base/.*", r"tls/.*", FRONT_DOOR],
+    "zk": [r"base/.*", r"tls/.*", FRONT_DOOR],
     "cli": [r"base/.*", r"tls/(issue|inspect|chain)\w*\.h", r"server/(?!state/).*", r"http/http\.h", r"ws/ws\.h", r"storage/.*", r"web/assets\.h", r"zab/(level|tcp/frame)\.h"],
 }
 

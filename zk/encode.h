@@ -1,0 +1,62 @@
+/*
+ * encode.h - replies of ZooKeeper's protocol. Pure; any thread.
+ *
+ * Each function appends one whole frame to `out`, its length included, unless it says otherwise. A
+ * buf that overflows keeps what it had before, and the caller finds it in out->overflow: then the
+ * connection cannot have this reply and ends.
+ *
+ * `zxid` is that of the header: the state that the reply shows.
+ */
+#ifndef ZK_ENCODE_H
+#define ZK_ENCODE_H
+
+#include "zk/decode.h"
+
+#include "server/watch/watch.h"
+
+enum {
+    ZK_STAT_BYTES = 68
+};
+
+/* What a request without a result gets: the header alone. `code` may be ZK_OK. */
+void zk_encode_code(struct buf *out, int32_t xid, zxid_t zxid, enum zk_code code);
+
+/* Answers a request of kind ZK_DECIDED. */
+void zk_encode_decided(struct buf *out, const struct zk_request *request, zxid_t zxid);
+
+/* Answers a request of kind ZK_GATE or ZK_READ with its result. The code of result->err must not be
+ * ZK_CLOSE. getChildren: all children are in `result`; else zk_list_begin. */
+void zk_encode_result(struct buf *out, const struct zk_request *request,
+                      const struct op_result *result, zxid_t zxid);
+
+/* Answers getData in two parts, between which the caller sends the bytes of `data`, which are not
+ * copied. `zk_encode_data_stat` is the last part. */
+void zk_encode_data_head(struct buf *out, int32_t xid, zxid_t zxid, uint32_t data_bytes);
+void zk_encode_data_stat(struct buf *out, const struct stat_view *stat);
+
+/* Answers the first frame. timeout_ms 0: the session does not exist (any more), or the passwd is
+ * wrong; then `session` and `passwd` are not looked at. */
+void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32_t timeout_ms,
+                       uint64_t session, const uint8_t passwd[ZK_PASSWD_BYTES]);
+
+/* An event of a watch. */
+void zk_encode_event(struct buf *out, zxid_t zxid, enum watch_event_type type, struct slice path);
+
+/* A list of texts of a length that is not known yet: getChildren, getChildren2, getEphemerals. */
+struct zk_list {
+    size_t frame; /* Position of the frame in `out`. */
+    size_t at;    /* Position of the count. */
+    uint32_t count;
+};
+
+void zk_list_begin(struct buf *out, int32_t xid, zxid_t zxid, struct zk_list *ret_list);
+void zk_list_add(struct buf *out, struct zk_list *list, struct slice text);
+void zk_list_add_entries(struct buf *out, struct zk_list *list, const struct op_result *result);
+/* Ends the frame; `stat` is that of the parent for getChildren2, else NULL. */
+void zk_list_end(struct buf *out, struct zk_list *list, const struct stat_view *stat);
+
+/* Answer getAllChildrenNumber (addWatch: with 0) and whoAmI. */
+void zk_encode_number(struct buf *out, int32_t xid, zxid_t zxid, int32_t number);
+void zk_encode_who(struct buf *out, int32_t xid, zxid_t zxid, const struct op_principal *who);
+
+#endif
