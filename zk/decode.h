@@ -4,7 +4,13 @@
  * A request becomes arguments for the gate or for a read, which have passed op_args_check, or the
  * fields of what the front end does itself, or an answer that is decided here: for the codes that
  * ZooKeeper derives from the request alone. Slices point into the frame, which the caller keeps
- * while it uses the request; only ACLs are written again, into the caller's `memory`.
+ * while it uses the request; only ACLs are written again, into the caller's `memory`. Memory is
+ * allocated in proportion to the bytes that have arrived.
+ *
+ * ZooKeeper sees the code of a refused path only when it runs the request. Here it is decided
+ * before the request runs, so a multi fails at the refused element even when an element before it
+ * would have failed. A create whose name is refused gets ZK_BAD_ARGUMENTS also when the parent is
+ * missing.
  *
  * Bytes behind a whole record are ignored, as ZooKeeper does.
  */
@@ -152,6 +158,8 @@ struct zk_request {
     struct op_args args;   /* GATE, READ. The elements of a multi are in `multi`. */
     struct op_args *multi; /* Heap array behind args.ops, or NULL; zk_request_release frees it. A
                               caller that takes it sets it to NULL. */
+    int8_t *types;         /* Of a multi: for each element the type of a good result, or ZK_ERROR if
+                              the element of a multiRead fails whatever its result. Heap array. */
 
     /* Of all types that have a path, but multi: as the client has sent it. */
     struct slice path; /* FRONT: legal (path_check), but for getEphemerals, whose prefix may be any
@@ -169,8 +177,9 @@ struct zk_request {
 /*
  * Decodes the body of a request (what follows the length). Appends what had to be written again to
  * `memory`, in which slices of `ret_request` then point: the caller keeps it, and appends nothing
- * else. Returns false when the bytes have no header: the connection ends. In all other cases there
- * is a request that has an answer.
+ * else. Returns false when the bytes have no header, or are a malformed auth or sasl: the
+ * connection ends. In all other cases there is a request that has an answer, and the caller
+ * releases it.
  */
 bool zk_decode(const struct zk_limits *limits, struct slice body, struct buf *memory,
                struct zk_request *ret_request);
