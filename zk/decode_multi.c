@@ -34,12 +34,14 @@ static bool take_header(struct wire_reader *reader, int32_t *ret_type)
     return !done && wire_reader_ok(reader);
 }
 
-/* Returns the type of the result. A result with a stat has one type, whatever made the znode. */
+/* Returns the type of a good result. ZooKeeper answers create2 like create, and each create of a
+ * container or with a TTL like create2, whatever the type of the element. */
 static int8_t result_type(int32_t type, const struct op_args *args)
 {
-    bool has_stat = type == ZK_CREATE_CONTAINER || type == ZK_CREATE_TTL || args->container;
-
-    return has_stat ? ZK_CREATE2 : (int8_t)type;
+    if (args->container || args->ttl_ms != 0) {
+        return ZK_CREATE2;
+    }
+    return type == ZK_CREATE2 ? ZK_CREATE : (int8_t)type;
 }
 
 /* Whether the type may stand in the multi; its elements are read by zk_take_write or zk_take_read.

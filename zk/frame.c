@@ -23,6 +23,14 @@ static size_t max_of(const struct zk_limits *limits, int32_t type)
     }
 }
 
+/* Returns the most that a request of any type may have. */
+static size_t max_of_all(const struct zk_limits *limits)
+{
+    size_t max = max_size(max_of(limits, ZK_MULTI), max_of(limits, ZK_SET_WATCHES));
+
+    return max_size(max, max_of(limits, ZK_CREATE));
+}
+
 static bool is_within(int32_t len, size_t min, size_t max)
 {
     return len >= 0 && (size_t)len >= min && (size_t)len <= max;
@@ -42,7 +50,7 @@ enum zk_frame zk_frame_judge(const struct zk_limits *limits, struct slice head, 
 
     if (hello) {
         good = is_within(len, HELLO_BYTES_MIN, HELLO_BYTES_MAX);
-    } else if (len < HEADER_BYTES) {
+    } else if (!is_within(len, HEADER_BYTES, max_of_all(limits))) {
         return ZK_FRAME_BAD;
     } else if (head.len < ZK_HEAD_BYTES) {
         return ZK_FRAME_SHORT;
