@@ -10,6 +10,7 @@
 #include "server/process/files.h"
 #include "server/process/server.h"
 #include "ws/ws.h"
+#include "zk/zk.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -80,6 +81,7 @@ static void report_notes(const struct notes *notes)
 /* The listeners for clients. */
 struct fronts {
     struct ws *ws;
+    struct zk *zk; /* NULL: no native clients are served. */
     struct http *http;
 };
 
@@ -93,7 +95,13 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
                               "install its plugin for libev (package libwebsockets-evlib-ev)\n");
         return CMD_FAILED;
     }
-    const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fronts->ws};
+    if (config->clients.zk_clients) {
+        fronts->zk = zk_start(gate, http_seat_give);
+    }
+    const struct http_upgrade upgrade = {.take = ws_adopt,
+                                         .ctx = fronts->ws,
+                                         .take_native = fronts->zk ? zk_adopt : NULL,
+                                         .native = fronts->zk};
 
     err = http_start(gate, &upgrade, &fronts->http);
     if (err) {
@@ -140,6 +148,9 @@ static void run_until_signal(const struct config *config, const struct notes *no
     log_info("server", "ending on signal {signal}%d", signal_number);
     server_announce_end(server);
     ws_drain(fronts->ws);
+    if (fronts->zk) {
+        zk_drain(fronts->zk);
+    }
     server_drain(server);
     http_drain(fronts->http);
 }
@@ -178,6 +189,7 @@ static int run_server(struct config *config)
         code = server_is_removed(server) ? EXIT_REMOVED : CMD_OK;
     }
     ws_stop(fronts.ws);
+    zk_stop(fronts.zk);
     http_stop(fronts.http);
     if (!server_stop(server)) {
         /* A thread hangs in a file system and uses the configuration: nothing may be freed. */

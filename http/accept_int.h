@@ -72,6 +72,24 @@ bool http_shake_end(struct pending *pending);
 bool http_shake_redirect(struct http *http, const struct http_line *line,
                          const struct http_head *head, struct buf *out);
 
+/* ---- native.c ---- */
+
+/* The slot of a connection that another front end has taken. */
+struct http_seat {
+    struct http *http;
+    uint64_t address_key;
+};
+
+struct http_seat *http_seat_new(struct http *http, uint64_t address_key);
+
+/* Whether the first bytes of a connection (at least one) are those of a native client or a command
+ * word, and the replica serves these. */
+bool http_native_is(const struct http *http, struct slice bytes);
+
+/* Gives the connection to the front end of native clients. False: the caller must close it; the
+ * refusal is counted. */
+bool http_native_give(struct pending *pending);
+
 /* ---- pending.c ---- */
 
 /* Takes the connections that come back from their handshake. */

@@ -34,6 +34,12 @@ struct http_upgrade {
     bool (*take)(void *ctx, int fd, size_t head_len, const char *key,
                  const struct op_principal *principal, void *seat);
     void *ctx;
+
+    /* The same for connections that begin with a frame of ZooKeeper's protocol or with one of its
+     * command words; NULL: none are served. No byte has been read. False: the connection is closed
+     * without an answer, because the protocol has none. */
+    bool (*take_native)(void *native, int fd, const struct op_principal *principal, void *seat);
+    void *native;
 };
 
 /* Gives back the slot of a connection that `take` has taken over. Until then the connection counts

@@ -76,6 +76,8 @@ enum {
       "Requests refused because other bodies used the memory for bodies.")                \
     X(closed_slowest, counter, "zabra_http_slowest_closed_total",                         \
       "Slowest connections closed because maxUnsentBytes was nearly used.")               \
+    X(refused_native, counter, "zabra_http_native_refused_total",                         \
+      "Connections of native clients closed at once: over a limit, or without TLS.")      \
     X(seats_ever, counter, "zabra_http_probe_seats_total",                                \
       "Connections over a limit that were kept to answer a probe.")
 

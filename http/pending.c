@@ -22,12 +22,6 @@ enum {
 
 /* ---- Requests for a WebSocket ---- */
 
-/* The slot of a connection that the WebSocket front end has taken. */
-struct http_seat {
-    struct http *http;
-    uint64_t address_key;
-};
-
 /* A complete first head that has passed http_head_check_framing. */
 struct first_head {
     size_t len;
@@ -35,14 +29,6 @@ struct first_head {
     struct http_head head;
     struct http_forwarded_head forwarded; /* That of `head`. */
 };
-
-void http_seat_give(void *take_seat)
-{
-    struct http_seat *seat = take_seat;
-
-    http_caps_give(&seat->http->caps, seat->address_key);
-    mem_free(seat);
-}
 
 /* Whether the request is HTTP/1.0. The version follows the target in the request line. */
 static bool is_http_1_0(const struct http_line *line)
@@ -262,10 +248,9 @@ static void hand_to_sockets(struct pending *pending, const struct first_head *fi
     char key[SOCKET_KEY_LEN + 1] = {0};
     struct http_accept *accept = pending->accept;
     struct http *http = accept->http;
-    struct http_seat *seat = mem_alloc(sizeof(*seat));
+    struct http_seat *seat = http_seat_new(http, http_address_key(address_of(pending)));
 
     memcpy(key, first->head.socket_key.data, SOCKET_KEY_LEN);
-    *seat = (struct http_seat){.http = http, .address_key = http_address_key(address_of(pending))};
     loop_low_water(pending->watch.fd, 1);
     loop_remove(&accept->loop, &pending->watch);
     if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, first->len, key, principal,
@@ -417,6 +402,17 @@ static void mark(struct pending *pending, size_t peeked)
     }
 }
 
+/* Hands the connection to the front end of native clients, or closes it. */
+static void hand_to_native(struct pending *pending)
+{
+    if (http_native_give(pending)) {
+        list_remove(&pending->node);
+        mem_free(pending);
+    } else {
+        pending_drop(pending, true);
+    }
+}
+
 static void look_at_head(struct pending *pending)
 {
     struct http_accept *accept = pending->accept;
@@ -436,6 +432,12 @@ static void look_at_head(struct pending *pending)
     }
 
     struct slice bytes = slice_make(accept->head, (size_t)got);
+
+    if (http_native_is(accept->http, bytes)) {
+        hand_to_native(pending);
+        return;
+    }
+
     struct http_framing framing;
     struct http_refusal refusal = http_head_check_framing(bytes, max, &framing);
     struct first_head first = {.len = framing.head_len};

@@ -44,6 +44,12 @@ static const struct config_row rows[] = {
     TEXT("probeListen", clients.probe_listen, "", 0,
          "separate address:port for /livez and /readyz, and on loopback, or with insecure=true, "
          "/metrics; with its own thread"),
+    ROW("zkClients", BOOL, clients.zk_clients, "true", 0, 1, NULL, false,
+        "false: native clients of ZooKeeper and its command words are not served"),
+    NUMBER("zkPort", U16, clients.zk_port, "0", 0, 65535,
+           "port for native clients alone, besides clientPort; 0: none"),
+    TEXT("zkWords", clients.zk_words, "ruok,srvr,stat,isro,mntr,envi", 0,
+         "command words that are answered, comma separated, or *"),
     TEXT("advertiseClient", clients.advertise_client, "", 0,
          "host:port under which clients reach this replica; reported by /ensemble/v1"),
     TEXT("allowedHosts", clients.allowed_hosts, "", 0,

@@ -84,6 +84,12 @@ void view_read_done(struct view *view);
 void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result);
 
+/* Lists the names of all children of args->path, as they are in one state: result->zxid. If they
+ * change between two holds of the lock again and again, one hold lists all of them. The answer ends
+ * with `more` where it would be too large. Any thread. */
+void view_all_children(struct view *view, const struct op_principal *who,
+                       const struct op_args *args, struct op_result *result);
+
 /* Whether view_run runs the operation (also OP_MULTI, which may hold reads). */
 bool view_reads(enum op_id op);
 

@@ -1,6 +1,10 @@
 #include "server/read/view_int.h"
 #include "server/state/path.h"
 
+enum {
+    ALL_TRIES = 2 /* Before all children are listed in one hold of the lock. */
+};
+
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result)
 {
@@ -74,7 +78,8 @@ static bool add_page(const struct state *state, const struct op_args *args, stru
            !page->full) {
         /* A page of names may span several states, so each hold ends at a bound of bytes. With stat
          * or data, up to 1,000 children must show one state, so the hold has no such bound. */
-        if (args->with == OP_WITH_NAMES && result->arena.len - names_start >= VIEW_BYTES_MAX) {
+        if (args->with == OP_WITH_NAMES && page->nodes_max <= VIEW_NODES_MAX &&
+            result->arena.len - names_start >= VIEW_BYTES_MAX) {
             break;
         }
         if (view_add_entry(state, args, child, znode_name(child), page, result)) {
@@ -104,6 +109,59 @@ void view_children(struct view *view, const struct op_principal *who, const stru
         view_read_done(view);
     }
     view_page_end(result);
+}
+
+/* Whether the znode has the same list of children as in the first state that was read. The caller
+ * holds the lock. */
+static bool is_same_list(const struct state *state, const struct op_principal *who,
+                         const struct op_args *args, const struct op_result *result)
+{
+    const struct znode *node = state_find(state, args->path);
+    struct stat_view stat;
+
+    if (result->err != ERR_OK || result->upto == result->zxid) {
+        return true;
+    }
+    if (node == NULL || !view_may_read(state, who, node)) {
+        return false;
+    }
+    znode_stat(node, &stat);
+    return stat.pzxid == result->stat.pzxid && stat.czxid == result->stat.czxid;
+}
+
+/* Lists all children in holds of at most `nodes_max`. True when they are those of one state. */
+static bool list_all(struct view *view, const struct op_principal *who, const struct op_args *args,
+                     uint32_t nodes_max, struct op_result *result)
+{
+    struct view_page page = {.limit = UINT32_MAX, .who = who, .nodes_max = nodes_max};
+    bool more = true;
+    bool same = true;
+
+    while (more) {
+        const struct state *state = view_begin(view, result);
+
+        if (state == NULL) {
+            return true;
+        }
+        more = add_page(state, args, &page, result);
+        same = is_same_list(state, who, args, result);
+        more = more && same;
+        view_read_done(view);
+    }
+    view_page_end(result);
+    return same;
+}
+
+void view_all_children(struct view *view, const struct op_principal *who,
+                       const struct op_args *args, struct op_result *result)
+{
+    for (uint32_t i = 0; i < ALL_TRIES; i++) {
+        if (list_all(view, who, args, VIEW_NODES_MAX, result)) {
+            return;
+        }
+        op_result_release(result);
+    }
+    (void)list_all(view, who, args, UINT32_MAX, result);
 }
 
 static void walk_tree(const struct state *state, const struct op_principal *who,

@@ -1,0 +1,164 @@
+/* One request of a client: decoded, counted, handed to the gate, freed. */
+#include "zk/zk_int.h"
+
+void zk_call_free(struct zk_call *take_call)
+{
+    zk_request_release(&take_call->req);
+    op_request_free(take_call->request);
+    buf_release(&take_call->acls);
+    mem_free(take_call->memory);
+    mem_free(take_call);
+}
+
+/* Whether the requests in flight have reached 1/`part` of their limit. The client is stopped at the
+ * limit and continues below half of it. */
+static bool is_full(const struct zk_conn *conn, uint32_t part)
+{
+    uint32_t most = min_u32(ZK_CALLS_MAX, conn->zk->limits->socket_in_flight_max);
+
+    return conn->count >= max_u32(most / part, 1) || conn->bytes >= ZK_FLIGHT_BYTES / part ||
+           conn->zk->bytes >= conn->zk->limits->pool_bytes_max;
+}
+
+static void count_out(struct zk_call *call)
+{
+    struct zk_conn *conn = call->conn;
+
+    ASSERT(conn->count > 0 && conn->bytes >= call->bytes);
+    conn->count--;
+    conn->bytes -= call->bytes;
+    conn->zk->bytes -= call->bytes;
+    if ((conn->stops & ZK_STOP_FULL) && (conn->count == 0 || !is_full(conn, 2))) {
+        zk_turn_stop(conn, ZK_STOP_FULL, false);
+    }
+}
+
+struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
+{
+    struct zk_call *call = mem_zalloc(1, sizeof(*call));
+    struct zk *zk = conn->zk;
+
+    call->zk = zk;
+    call->conn = conn;
+    call->bytes = frame.len;
+    call->start_us = os_now_us();
+    buf_init(&call->acls, SIZE_MAX / 2); /* Bounded by the frame. */
+    if (frame.len > 0) {
+        call->memory = mem_dup(frame.data, frame.len);
+        bool sound = zk_decode(&zk->frames, slice_make(call->memory, frame.len), &call->acls,
+                               &call->req);
+
+        ASSERT(sound); /* The caller has read the header. */
+    }
+    list_push_back(&conn->calls, &call->node);
+    conn->count++;
+    conn->bytes += call->bytes;
+    zk->bytes += call->bytes;
+    if (is_full(conn, 1)) {
+        zk_turn_stop(conn, ZK_STOP_FULL, true);
+    }
+    return call;
+}
+
+static void on_reply(struct op_request *request)
+{
+    struct zk_call *call = request->ctx;
+    struct zk *zk = call->zk;
+
+    mailbox_must_post(&zk->replies.box, &request->node);
+}
+
+struct op_request *zk_call_request(struct zk_call *call, enum op_id op)
+{
+    struct op_request *request = op_request_new();
+
+    request->def = ops_by_id(op);
+    request->on_reply = on_reply;
+    request->ctx = call;
+    op_args_init(&request->args, op);
+    op_request_free(call->request);
+    call->request = request;
+    call->step = ZK_NEW;
+    return request;
+}
+
+/* Sets the principal and the session just before the request is submitted, because earlier requests
+ * may have changed them. */
+void zk_call_identify(struct zk_call *call)
+{
+    const struct zk_conn *conn = call->conn;
+    struct op_request *request = call->request;
+
+    principal_release(&request->principal);
+    request->principal = principal_copy(&conn->principal);
+    if (conn->session.id != 0) {
+        request->session = (struct op_session){
+            .shown = true, .id = conn->session.id, .attach = conn->session.number};
+    }
+}
+
+static void hold(struct zk_conn *conn)
+{
+    struct zk *zk = conn->zk;
+
+    zk_turn_stop(conn, ZK_STOP_HELD, true);
+    if (list_empty(&conn->held)) {
+        list_push_back(&zk->held, &conn->held);
+    }
+    if (!ev_is_active(&zk->retry)) {
+        ev_timer_set(&zk->retry, ZK_RETRY_MS / 1000.0, 0.);
+        ev_timer_start(zk->loop, &zk->retry);
+    }
+}
+
+bool zk_call_submit(struct zk_call *call)
+{
+    struct zk *zk = call->zk;
+    enum err err = ERR_OK;
+
+    ASSERT(call->step != ZK_INSIDE);
+    if (zk->inside >= zk->inside_max) {
+        hold(call->conn);
+        return false;
+    }
+    call->request->fifo = call->conn->fifo;
+    call->request->deadline_ms = os_now_ms() + zk->limits->request_timeout_ms;
+    call->step = ZK_INSIDE;
+    zk->inside++;
+    err = gate_submit(zk->gate, call->request);
+    if (err == ERR_OK) {
+        return true;
+    }
+    zk->inside--;
+    call->step = ZK_NEW;
+    if (err == ERR_THROTTLED) {
+        hold(call->conn);
+        return false;
+    }
+    call->step = ZK_BACK;
+    call->request->result.err = err;
+    return true;
+}
+
+void zk_call_done(struct zk_call *take_call)
+{
+    list_remove(&take_call->node);
+    count_out(take_call);
+    zk_call_free(take_call);
+}
+
+/* Drops all calls of a connection. A call whose request is inside the gate is freed when the
+ * request comes back. */
+void zk_call_release_all(struct zk_conn *conn)
+{
+    list_for_each_entry_safe (struct zk_call, call, tmp, node, &conn->calls) {
+        list_remove(&call->node);
+        count_out(call);
+        call->conn = NULL;
+        if (call->step != ZK_INSIDE) {
+            zk_call_free(call);
+        }
+    }
+    conn->next = &conn->calls;
+    conn->unrun = 0;
+}

@@ -1,0 +1,218 @@
+/*
+ * Bytes to a client. Frames of the connection that is served now are collected in one buffer, which
+ * one system call sends: no frame is copied while the client keeps up. What the kernel does not
+ * take waits in the queue of the connection (pieces.h).
+ */
+#include "zk/zk_int.h"
+
+#include <errno.h>
+
+/* Moves the collected frames into the queue of their connection. */
+static void settle(struct zk *zk)
+{
+    struct zk_conn *writer = zk->writer;
+
+    if (!writer) {
+        return;
+    }
+    const struct slice part = buf_slice(&zk->out);
+
+    if (part.len > 0) {
+        pieces_put(&writer->out, &part, 1);
+        zk_turn_soon(writer);
+    }
+    buf_trim(&zk->out, ZK_KEEP_BYTES);
+    zk->writer = NULL;
+}
+
+struct buf *zk_out_begin(struct zk_conn *conn)
+{
+    struct zk *zk = conn->zk;
+
+    if (zk->writer != conn) {
+        settle(zk);
+        zk->writer = conn;
+    }
+    return &zk->out;
+}
+
+bool zk_out_end(struct zk_conn *conn, size_t at)
+{
+    struct buf *out = &conn->zk->out;
+
+    ASSERT(conn->zk->writer == conn);
+    if (out->overflow || out->len - at > ZK_REPLY_MAX) {
+        out->overflow = false;
+        out->len = at;
+        return false;
+    }
+    return true;
+}
+
+void zk_out_event(struct zk_conn *conn)
+{
+    struct zk *zk = conn->zk;
+    const struct slice part = buf_slice(&zk->event);
+    const struct piece_tag tag = {.kind = PIECE_FIXED};
+
+    if (zk->writer == conn) {
+        (void)buf_append_slice(&zk->out, part);
+    } else if (zk->shared) {
+        pieces_put_tagged(&conn->out, &tag, NULL, 0, zk->shared, 0);
+    } else {
+        pieces_put(&conn->out, &part, 1);
+    }
+    zk_turn_soon(conn);
+}
+
+size_t zk_out_unsent(const struct zk_conn *conn)
+{
+    return conn->out.bytes + (conn->zk->writer == conn ? conn->zk->out.len : 0);
+}
+
+bool zk_out_is_full(const struct zk_conn *conn)
+{
+    return zk_out_unsent(conn) >= ZK_UNREAD_BYTES;
+}
+
+void zk_out_release(struct zk_conn *conn)
+{
+    if (conn->zk->writer == conn) {
+        buf_trim(&conn->zk->out, ZK_KEEP_BYTES);
+        conn->zk->writer = NULL;
+    }
+    pieces_release(&conn->out);
+    list_remove(&conn->stalled);
+    ev_io_stop(conn->zk->loop, &conn->writable);
+}
+
+/* Counts what the kernel took of `len` bytes. False: the connection is broken. */
+static bool took(struct zk_conn *conn, ssize_t sent, size_t len)
+{
+    if (sent < 0 && sent != -EAGAIN && sent != -EINTR) {
+        return false;
+    }
+    conn->full = sent != (ssize_t)len;
+    if (sent > 0) {
+        conn->stall_ms = 0;
+        metric_add(&conn->zk->metrics.sent_bytes, (uint64_t)sent);
+    }
+    return true;
+}
+
+/* Sends the collected frames, if no bytes are before them. */
+static bool send_collected(struct zk_conn *conn)
+{
+    struct zk *zk = conn->zk;
+    size_t len = zk->out.len;
+    ssize_t sent = 0;
+
+    if (zk->writer != conn || len == 0 || conn->out.bytes > 0 || conn->full) {
+        return true;
+    }
+    sent = loop_send(conn->fd, zk->out.data, len);
+    if (!took(conn, sent, len)) {
+        return false;
+    }
+    if (sent == (ssize_t)len) {
+        buf_trim(&zk->out, ZK_KEEP_BYTES);
+        zk->writer = NULL;
+    } else if (sent > 0) {
+        buf_consume(&zk->out, (size_t)sent);
+    }
+    return true;
+}
+
+static bool send_queued(struct zk_conn *conn)
+{
+    size_t most = ZK_UNREAD_BYTES;
+
+    while (conn->out.bytes > 0 && !conn->full && most > 0) {
+        struct slice parts[LOOP_PARTS_MAX];
+        uint8_t block[1]; /* For texts, which this queue never has. */
+        size_t count = pieces_look(&conn->out, parts, LOOP_PARTS_MAX, most, block, sizeof(block));
+        size_t len = 0;
+
+        for (size_t i = 0; i < count; i++) {
+            len += parts[i].len;
+        }
+        ssize_t sent = loop_send_parts(conn->fd, parts, count);
+
+        if (!took(conn, sent, len)) {
+            return false;
+        }
+        if (sent > 0) {
+            pieces_pass(&conn->out, (size_t)sent);
+            most -= min_size(most, (size_t)sent);
+        }
+    }
+    if (conn->out.bytes > 0 && !conn->full) {
+        zk_turn_later(conn);
+    }
+    return true;
+}
+
+/* Notes since when the client takes no bytes, and asks the loop for room. */
+static void look_at_pace(struct zk_conn *conn)
+{
+    struct ev_loop *loop = conn->zk->loop;
+
+    if (conn->out.bytes == 0) {
+        conn->stall_ms = 0;
+        list_remove(&conn->stalled);
+        if (ev_is_active(&conn->writable)) {
+            ev_io_stop(loop, &conn->writable);
+        }
+        return;
+    }
+    if (conn->full && !ev_is_active(&conn->writable)) {
+        ev_io_start(loop, &conn->writable);
+    }
+    if (conn->stall_ms == 0) {
+        conn->stall_ms = os_now_ms();
+        list_remove(&conn->stalled);
+        list_push_back(&conn->zk->stalled, &conn->stalled);
+    }
+}
+
+void zk_out_flush(struct zk_conn *conn)
+{
+    bool sound = send_collected(conn);
+
+    if (conn->zk->writer == conn) {
+        settle(conn->zk);
+    }
+    sound = sound && send_queued(conn);
+    if (!sound) {
+        zk_close_cut(conn, "client");
+        return;
+    }
+    look_at_pace(conn);
+    if ((conn->stops & ZK_STOP_UNREAD) && !zk_out_is_full(conn)) {
+        zk_turn_stop(conn, ZK_STOP_UNREAD, false);
+        zk_turn_soon(conn);
+    }
+}
+
+/* While memory for unsent bytes is short, closes clients that have taken nothing for a while; while
+ * it is used up, the one that has stalled longest. */
+void zk_out_relieve(struct zk *zk)
+{
+    enum budget_level level = budget_level(gate_unsent(zk->gate));
+    uint64_t now_ms = os_now_ms();
+
+    if (level == BUDGET_ROOMY) {
+        return;
+    }
+    list_for_each_entry_safe (struct zk_conn, conn, next, stalled, &zk->stalled) {
+        if (level != BUDGET_FULL && now_ms < conn->stall_ms + ZK_RELIEF_MS) {
+            return;
+        }
+        zk_close_cut(conn, "slow");
+        zk_out_release(conn);
+        if (budget_is_relieved(gate_unsent(zk->gate))) {
+            return;
+        }
+        level = BUDGET_SHORT;
+    }
+}

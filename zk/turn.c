@@ -1,0 +1,32 @@
+/* Decides when a connection has its turn, and whether it is read. */
+#include "zk/zk_int.h"
+
+void zk_turn_soon(struct zk_conn *conn)
+{
+    if (list_empty(&conn->turn)) {
+        list_push_back(&conn->zk->turn, &conn->turn);
+    }
+}
+
+void zk_turn_later(struct zk_conn *conn)
+{
+    list_remove(&conn->turn);
+    list_push_back(&conn->zk->later, &conn->turn);
+}
+
+void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop)
+{
+    uint32_t before = conn->stops;
+
+    conn->stops = stop ? before | why : before & ~(uint32_t)why;
+    if ((before == 0) == (conn->stops == 0)) {
+        return;
+    }
+    if (conn->stops != 0) {
+        ev_io_stop(conn->zk->loop, &conn->readable);
+        return;
+    }
+    conn->heard_ms = os_now_ms(); /* The client could not be heard meanwhile. */
+    ev_io_start(conn->zk->loop, &conn->readable);
+    zk_turn_soon(conn); /* The turn takes bytes that were kept before newer ones. */
+}
