@@ -22,39 +22,54 @@ enum {
     KERNEL_BYTES = 512 << 10 /* Unsent bytes of a connection in the kernel. */
 };
 
+static bool has_native_port(const struct http_accept *accept)
+{
+    return accept->native_listen.fd >= 0;
+}
+
+/* Sets what the loop reports about the listening sockets. */
+static void set_interest(struct http_accept *accept, uint32_t interest)
+{
+    loop_modify(&accept->loop, &accept->listen, interest);
+    if (has_native_port(accept)) {
+        loop_modify(&accept->loop, &accept->native_listen, interest);
+    }
+}
+
 /* Handles a connection for which no descriptor is left. If it were not accepted, the loop would
  * spin. So it is accepted with the spare descriptor, answered 503 and closed; if that fails,
  * accepting pauses. */
-static void shed_one(struct http_accept *accept)
+static void shed_one(struct http_accept *accept, struct loop_watch *listen)
 {
     struct sockaddr_storage address;
 
     (void)close(accept->spare_fd); /* close(-1) does no harm. */
 
-    int fd = loop_accept(accept->listen.fd, &address);
+    int fd = loop_accept(listen->fd, &address);
 
     if (fd >= 0) {
         http_raw_turn_away(accept->http, fd);
     } else if (accept->listening && os_files_is_lack(-fd)) {
         accept->paused_ms = os_now_ms() + ACCEPT_PAUSE_MS;
-        loop_modify(&accept->loop, &accept->listen, 0);
+        set_interest(accept, 0);
     }
     accept->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
 
 /* Accepts one connection; true when there may be more. */
-static bool accept_one(struct http_accept *accept)
+static bool accept_one(struct loop_watch *listen)
 {
+    struct http_accept *accept = listen->ctx;
     struct sockaddr_storage address;
-    int fd = loop_accept(accept->listen.fd, &address);
+    int fd = loop_accept(listen->fd, &address);
 
     if (fd >= 0 && os_files_are_claimed()) {
         /* The connection took the descriptor that storage needs for a file. */
         http_raw_turn_away(accept->http, fd);
     } else if (fd >= 0) {
-        http_pending_take(accept, fd, &address);
+        http_pending_take(accept, fd, &address, listen == &accept->native_listen);
     } else if (os_files_is_lack(-fd)) {
-        shed_one(accept);
+        shed_one(accept, listen);
         return false;
     }
     return fd >= 0 || fd == -ECONNABORTED || fd == -EINTR;
@@ -65,7 +80,7 @@ static void on_listen(struct loop_watch *watch, uint32_t ready UNUSED)
     bool more = true;
 
     for (int i = 0; more && i < ACCEPTS_PER_TURN; i++) {
-        more = accept_one(watch->ctx);
+        more = accept_one(watch);
     }
 }
 
@@ -86,7 +101,21 @@ static void close_listen(struct http_accept *accept)
     if (accept->listening) {
         loop_remove(&accept->loop, &accept->listen);
         close(accept->listen.fd);
+        if (has_native_port(accept)) {
+            loop_remove(&accept->loop, &accept->native_listen);
+            close(accept->native_listen.fd);
+        }
         set_flag(accept, &accept->listening, false);
+    }
+}
+
+/* Accepts the connections that the kernel has completed. */
+static void accept_rest(struct loop_watch *listen)
+{
+    struct pollfd come = {.fd = listen->fd, .events = POLLIN};
+
+    for (int i = 0; i < HTTP_BACKLOG && poll(&come, 1, 0) > 0; i++) {
+        (void)accept_one(listen);
     }
 }
 
@@ -98,15 +127,17 @@ static void close_listen(struct http_accept *accept)
  * closes. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
-    struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
-
     if (accept->close_ms == 0) {
         loop_keep_out(accept->listen.fd);
+        if (has_native_port(accept)) {
+            loop_keep_out(accept->native_listen.fd);
+        }
         accept->close_ms = now_ms + HANDSHAKE_MS;
     }
     if (now_ms >= accept->close_ms) {
-        for (int i = 0; i < HTTP_BACKLOG && poll(&come, 1, 0) > 0; i++) {
-            (void)accept_one(accept);
+        accept_rest(&accept->listen);
+        if (has_native_port(accept)) {
+            accept_rest(&accept->native_listen);
         }
         close_listen(accept);
     }
@@ -164,7 +195,7 @@ static void run(void *arg)
 
         if (accept->paused_ms != 0 && now_ms >= accept->paused_ms && accept->listening) {
             accept->paused_ms = 0;
-            loop_modify(&accept->loop, &accept->listen, LOOP_READ);
+            set_interest(accept, LOOP_READ);
         }
         if (atomic_load(&accept->close_listen) && accept->listening) {
             end_listen(accept, now_ms);
@@ -204,10 +235,16 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
 {
     struct http_accept *accept = NULL;
     int listen_fd = -1;
+    int native_fd = -1;
     enum err err = http_listen(http->limits->client_address, http->limits->client_port,
                                HTTP_BACKLOG, &listen_fd);
 
+    if (err == ERR_OK && http->upgrade.take_native && http->limits->zk_port != 0) {
+        err = http_listen(http->limits->client_address, http->limits->zk_port, HTTP_BACKLOG,
+                          &native_fd);
+    }
     if (err != ERR_OK) {
+        (void)close(listen_fd); /* close(-1) does no harm. */
         return err;
     }
     accept = mem_zalloc(1, sizeof(*accept));
@@ -221,6 +258,11 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
     http->port = loop_local_port(listen_fd);
     accept->spare_fd = eventfd(0, EFD_CLOEXEC);
     loop_add_reader(&accept->loop, &accept->listen, listen_fd, on_listen, accept);
+    accept->native_listen.fd = native_fd;
+    if (native_fd >= 0) {
+        loop_limit_unsent(native_fd, KERNEL_BYTES);
+        loop_add_reader(&accept->loop, &accept->native_listen, native_fd, on_listen, accept);
+    }
     loop_add_reader(&accept->loop, &accept->wake, loop_wake_open(), on_wake, accept);
     start_shaker(accept);
     thread_start(&accept->thread, "accept", run, accept);

@@ -21,6 +21,7 @@ struct pending {
     bool unseated; /* The seat was given to another while the handshake was running. */
     struct tls_shake shake;
     bool lingering;    /* The connection is answered; the client has to close it. */
+    bool native_only;  /* It came to the port of native clients. */
     bool counted;      /* The connection counts in the caps. */
     bool is_proxy;     /* The peer is one of trustedProxies. */
     enum http_cap cap; /* HTTP_CAP_OK, or the cap that was reached: then the connection has a seat
@@ -32,6 +33,7 @@ struct http_accept {
     struct http *http;
     struct loop loop;
     struct loop_watch listen;
+    struct loop_watch native_listen; /* Of native clients alone; fd -1: there is no such port. */
     struct loop_watch wake;
     struct tls_shaker *shaker; /* NULL: TLS is off. */
     struct loop_watch shaken;  /* Connections that come back from their handshake. */
@@ -95,8 +97,10 @@ bool http_native_give(struct pending *pending);
 /* Takes the connections that come back from their handshake. */
 void http_pending_take_shaken(struct http_accept *accept);
 
-/* Takes an accepted socket, which counts in the caps or gets a seat. */
-void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address);
+/* Takes an accepted socket, which counts in the caps or gets a seat. `native_only`: only native
+ * clients may use it. */
+void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address,
+                       bool native_only);
 
 /* Ends connections whose deadline has passed. */
 void http_pending_scan(struct http_accept *accept, uint64_t now_ms);

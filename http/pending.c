@@ -433,7 +433,7 @@ static void look_at_head(struct pending *pending)
 
     struct slice bytes = slice_make(accept->head, (size_t)got);
 
-    if (http_native_is(accept->http, bytes)) {
+    if (pending->native_only || http_native_is(accept->http, bytes)) {
         hand_to_native(pending);
         return;
     }
@@ -511,13 +511,15 @@ static void take_seat(struct pending *pending, enum http_cap cap)
     seats_take(&accept->seats, &pending->seat, http_address_key(address_of(pending)));
 }
 
-void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address)
+void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address,
+                       bool native_only)
 {
     struct http *http = accept->http;
     struct pending *pending = pending_new(accept, fd, address);
     char peer[ADDRESS_TEXT_MAX];
 
     http_address_text(address_of(pending), peer, sizeof(peer));
+    pending->native_only = native_only;
     pending->is_proxy = http_is_proxy(http->limits, peer);
 
     enum http_cap cap =

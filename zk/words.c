@@ -304,20 +304,33 @@ static void say(struct zk *zk, const struct word *word, struct buf *out)
     buf_release(&words.metrics);
 }
 
+static const struct word *find(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (slice_eq(slice_str(all[i].name), name)) {
+            return &all[i];
+        }
+    }
+    return NULL;
+}
+
 void zk_words_answer(struct zk_conn *conn, struct slice name)
 {
     struct zk *zk = conn->zk;
     struct buf *out = zk_out_begin(conn);
     size_t at = out->len;
 
-    if (!is_allowed(zk, name)) {
+    const struct word *word = find(name);
+
+    if (!word) {
+        zk_close_lost(conn, "bad_frame");
+        return;
+    }
+    if (is_allowed(zk, name)) {
+        say(zk, word, out);
+    } else {
         (void)buf_append_slice(out, name);
         (void)buf_append_str(out, " is not executed because it is not in the whitelist.\n");
-    }
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && out->len == at; i++) {
-        if (slice_eq(slice_str(all[i].name), name)) {
-            say(zk, &all[i], out);
-        }
     }
     metric_add(&zk->metrics.words, 1);
     (void)zk_out_end(conn, at);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    FIFO_FIRST = 1U << 31, /* WebSockets have the numbers below. */
+    FIFO_FIRST = 1 << 30, /* WebSockets have the numbers below. */
     LABEL_MAX = 64
 };
 

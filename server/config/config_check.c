@@ -212,6 +212,41 @@ static enum err check_peer_address(struct config_loader *loader)
     return err;
 }
 
+/* Checks the keys about native clients. */
+static enum err check_native(struct config_loader *loader)
+{
+    static const char words[] = ",ruok,srvr,stat,mntr,conf,cons,envi,isro,dump,dirs,wchs,wchc,wchp,*,";
+    const struct config *config = loader->config;
+    const struct config_clients *clients = &config->clients;
+    uint16_t port = clients->zk_port;
+    struct slice rest = slice_str(clients->zk_words);
+
+    if (port != 0 && (port == clients->client_port || port == clients->probe_port ||
+                      port == config->peers.port)) {
+        return config_fail(loader,
+                           "zkPort: port %u is also that of %s; native clients need no port of "
+                           "their own, or give another one",
+                           port,
+                           port == clients->client_port  ? "clientPort"
+                           : port == clients->probe_port ? "probeListen"
+                                                         : "the other replicas");
+    }
+    while (rest.len > 0) {
+        struct slice word = slice_cut(&rest, ',');
+        char wanted[CONFIG_LABEL_MAX * 2 + 3];
+
+        (void)snprintf(wanted, sizeof(wanted), ",%.*s,", (int)word.len, (const char *)word.data);
+        if (word.len == 0 || !strstr(words, wanted)) {
+            return config_fail(loader,
+                               "zkWords: \"%.*s\" is no command word; give some of ruok, srvr, "
+                               "stat, mntr, conf, cons, envi, isro, dump, dirs, wchs, wchc, wchp, "
+                               "or *",
+                               (int)word.len, (const char *)word.data);
+        }
+    }
+    return ERR_OK;
+}
+
 static enum err check_sizes(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
@@ -430,7 +465,7 @@ enum err config_check(struct config_loader *loader)
         config_check_join,   check_servers,      check_tls,   check_client_address,
         check_probe_address, check_peer_address, check_sizes, check_sessions,
         check_tree_bytes,    check_pools,        check_super, check_proxies,
-        check_web_dir,       config_check_peers,
+        check_web_dir,       check_native,       config_check_peers,
     };
     enum err err = ERR_OK;
 

@@ -176,6 +176,10 @@ static enum err check_ports(const struct config *config, char error[SERVER_ERROR
         err = check_listen("probeListen", NULL, clients->probe_address, clients->probe_port, &held,
                            error);
     }
+    if (err == ERR_OK && clients->zk_clients && clients->zk_port != 0) {
+        err = check_listen("zkPort", "clientAddress", clients->client_address, clients->zk_port,
+                           &held, error);
+    }
     if (err == ERR_OK && config->peers.port != 0) {
         err = check_peer(config, &held, error);
     }
