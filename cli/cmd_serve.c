@@ -1,4 +1,5 @@
 #include "tls/chain.h"
+#include "zk/zk.h"
 
 #include "base/lack.h"
 #include "base/log.h"
@@ -10,7 +11,6 @@
 #include "server/process/files.h"
 #include "server/process/server.h"
 #include "ws/ws.h"
-#include "zk/zk.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -45,8 +45,8 @@ struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
     buf_init(&call->acls, SIZE_MAX / 2); /* Bounded by the frame. */
     if (frame.len > 0) {
         call->memory = mem_dup(frame.data, frame.len);
-        bool sound = zk_decode(&zk->frames, slice_make(call->memory, frame.len), &call->acls,
-                               &call->req);
+        bool sound =
+            zk_decode(&zk->frames, slice_make(call->memory, frame.len), &call->acls, &call->req);
 
         ASSERT(sound); /* The caller has read the header. */
     }

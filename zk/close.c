@@ -2,12 +2,27 @@
  * side is shut down, and the client has some time to close its side. */
 #include "zk/zk_int.h"
 
-const char *const zk_reasons[ZK_REASONS_MAX] = {
-    "client",          "session_closed", "session_expired", "session_moved", "session_refused",
-    "auth_failed",     "no_identity",    "bad_frame",       "bad_request",   "reply_too_large",
-    "slow",            "silent",         "late",            "not_ready",     "replica_behind",
-    "outcome_unknown", "watches_lost",   "no_room",         "drain",         "word",
-    "other"};
+const char *const zk_reasons[ZK_REASONS_MAX] = {"client",
+                                                "session_closed",
+                                                "session_expired",
+                                                "session_moved",
+                                                "session_refused",
+                                                "auth_failed",
+                                                "no_identity",
+                                                "bad_frame",
+                                                "bad_request",
+                                                "reply_too_large",
+                                                "slow",
+                                                "silent",
+                                                "late",
+                                                "not_ready",
+                                                "replica_behind",
+                                                "outcome_unknown",
+                                                "watches_lost",
+                                                "no_room",
+                                                "drain",
+                                                "word",
+                                                "other"};
 
 static void count(struct zk *zk, const char *reason)
 {

@@ -1,9 +1,9 @@
 /* The life of a connection: its bytes become frames, its turns, its end. */
 #include "tls/socket.h"
+#include "zk/zk_int.h"
 
 #include "base/hash.h"
 #include "base/network.h"
-#include "zk/zk_int.h"
 
 #include <errno.h>
 #include <sys/socket.h>

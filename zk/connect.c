@@ -6,8 +6,9 @@
  * A wrong password changes nothing: there is no session with this secret, and the owner of the
  * session that the client named keeps it.
  */
-#include "base/crypto.h"
 #include "zk/zk_int.h"
+
+#include "base/crypto.h"
 
 static const uint8_t no_password[ZK_PASSWD_BYTES];
 
@@ -168,8 +169,8 @@ static void fail(struct zk_conn *conn, enum err err)
     } else if (err == ERR_OUTCOME_UNKNOWN) {
         zk_close_lost(conn, "outcome_unknown");
     } else {
-        zk_close_lost(conn, err == ERR_THROTTLED || err == ERR_QUOTA_EXCEEDED ? "no_room"
-                                                                              : "not_ready");
+        zk_close_lost(conn,
+                      err == ERR_THROTTLED || err == ERR_QUOTA_EXCEEDED ? "no_room" : "not_ready");
     }
 }
 

@@ -1,5 +1,4 @@
 /* Lists of watches: setWatches after a reconnect, and requests about watches. */
-#include "server/state/path.h"
 #include "zk/zk_int.h"
 
 enum {
@@ -30,23 +29,22 @@ static void judge(const struct zk_call *call, uint32_t list, const struct op_res
 static bool walk_one(struct zk_call *call, uint32_t list, struct slice path)
 {
     static const enum watch_kind kinds[ZK_LISTS] = {
-        [ZK_LIST_DATA] = WATCH_DATA,
-        [ZK_LIST_EXISTS] = WATCH_EXISTS,
-        [ZK_LIST_CHILDREN] = WATCH_CHILDREN,
-        [ZK_LIST_PERSISTENT] = WATCH_PERSISTENT,
+        [ZK_LIST_DATA] = WATCH_DATA,           [ZK_LIST_EXISTS] = WATCH_EXISTS,
+        [ZK_LIST_CHILDREN] = WATCH_CHILDREN,   [ZK_LIST_PERSISTENT] = WATCH_PERSISTENT,
         [ZK_LIST_RECURSIVE] = WATCH_RECURSIVE,
     };
     struct zk_conn *conn = call->conn;
     enum watch_event_type event = 0;
     struct op_args args;
     struct op_result result;
+    const char *why = NULL;
     enum err err = ERR_OK;
 
-    if (path_check(path, NULL) != ERR_OK) {
-        return true;
-    }
     op_args_init(&args, OP_STAT);
     args.path = path;
+    if (op_args_check(&args, &why) != ERR_OK) {
+        return true; /* No znode can have this path. */
+    }
     op_result_init(&result);
     view_run(gate_view(call->zk->gate), &conn->principal, &args, &result);
     zxid_t zxid = result.zxid;
@@ -126,8 +124,7 @@ bool zk_lists_set(struct zk_call *call)
 bool zk_lists_add(struct zk_call *call)
 {
     struct zk_conn *conn = call->conn;
-    enum watch_kind kind =
-        call->req.mode == ZK_ADD_RECURSIVE ? WATCH_RECURSIVE : WATCH_PERSISTENT;
+    enum watch_kind kind = call->req.mode == ZK_ADD_RECURSIVE ? WATCH_RECURSIVE : WATCH_PERSISTENT;
     enum err err = ERR_OK;
 
     zk_order_pump(call->zk, ZXID_MAX); /* The watch begins at the newest change. */

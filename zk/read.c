@@ -1,7 +1,8 @@
 /* Reads of the tree, which run on this thread, and the watches that go with them. */
 #include "zk/zk_int.h"
 
-/* Whether this replica may answer now. False: the connection ends, and the client goes elsewhere. */
+/* Whether this replica may answer now. False: the connection ends, and its client goes to another
+ * replica. */
 bool zk_read_may(struct zk_call *call)
 {
     const char *why = NULL;

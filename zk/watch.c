@@ -51,8 +51,8 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits UN
     }
     if (!is_written(zk, event)) {
         encode(zk, event->zxid, event->type, event->path);
-        zk->written = (struct zk_written){
-            .zxid = event->zxid, .type = event->type, .path = event->path};
+        zk->written =
+            (struct zk_written){.zxid = event->zxid, .type = event->type, .path = event->path};
     }
     queue_event(conn);
     zk_order_saw(conn, event->zxid);

@@ -15,8 +15,7 @@ enum {
 /* The release of ZooKeeper whose behaviour clients may expect; some of them look at it. */
 #define ZK_RELEASE "3.9.0-zabra-" ZABRA_VERSION
 
-static const char not_serving[] =
-    "This ZooKeeper instance is not currently serving requests\n";
+static const char not_serving[] = "This ZooKeeper instance is not currently serving requests\n";
 
 struct words {
     struct zk *zk;
@@ -61,8 +60,8 @@ static void put_counters(struct words *words)
     (void)buf_printf(words->out,
                      "Latency min/avg/max: %" PRIu64 "/%" PRIu64 "/%" PRIu64 "\n"
                      "Received: %" PRIu64 "\nSent: %" PRIu64 "\nConnections: %" PRIu64
-                     "\nOutstanding: %" PRIu64 "\nZxid: 0x%" PRIx64 "\nMode: %s\nNode count: %" PRIu64
-                     "\n",
+                     "\nOutstanding: %" PRIu64 "\nZxid: 0x%" PRIx64
+                     "\nMode: %s\nNode count: %" PRIu64 "\n",
                      latency->least_us / MICROS, average_ms(latency), latency->most_us / MICROS,
                      metric_get(&zk->metrics.requests), metric_get(&zk->metrics.replies),
                      metric_get(&zk->metrics.connections), zk->inside, words->status.applied,
@@ -243,8 +242,7 @@ static void say_dump(struct words *words)
     list_for_each_entry (struct zk_conn, conn, node, &words->zk->conns) {
         count += conn->session.id != 0 ? 1 : 0;
     }
-    (void)buf_printf(words->out,
-                     "SessionTracker dump:\nGlobal Sessions(%" PRIu64 "):\n", count);
+    (void)buf_printf(words->out, "SessionTracker dump:\nGlobal Sessions(%" PRIu64 "):\n", count);
     list_for_each_entry (struct zk_conn, conn, node, &words->zk->conns) {
         if (conn->session.id != 0) {
             (void)buf_printf(words->out, "0x%" PRIx64 "\t%ums\n", conn->session.id,
@@ -257,18 +255,18 @@ static void say_dump(struct words *words)
 
 struct word {
     const char *name;
-    bool always;   /* Answered also by a replica that does not serve. */
-    bool counted;  /* The answer has figures of the metrics. */
+    bool always;  /* Answered also by a replica that does not serve. */
+    bool counted; /* The answer has figures of the metrics. */
     void (*say)(struct words *words);
 };
 
 static const struct word all[] = {
-    {"ruok", true, false, say_ruok},   {"isro", true, false, say_isro},
-    {"envi", true, false, say_envi},   {"conf", true, false, say_conf},
-    {"srvr", false, true, say_srvr},   {"stat", false, true, say_stat},
-    {"mntr", false, true, say_mntr},   {"cons", false, false, say_cons},
-    {"dirs", false, true, say_dirs},   {"wchs", false, false, say_wchs},
-    {"wchc", false, false, say_wchc},  {"wchp", false, false, say_wchp},
+    {"ruok", true, false, say_ruok},  {"isro", true, false, say_isro},
+    {"envi", true, false, say_envi},  {"conf", true, false, say_conf},
+    {"srvr", false, true, say_srvr},  {"stat", false, true, say_stat},
+    {"mntr", false, true, say_mntr},  {"cons", false, false, say_cons},
+    {"dirs", false, true, say_dirs},  {"wchs", false, false, say_wchs},
+    {"wchc", false, false, say_wchc}, {"wchp", false, false, say_wchp},
     {"dump", false, false, say_dump},
 };
 

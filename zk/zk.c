@@ -3,8 +3,9 @@
  * run or to send are collected in a list, and have their turn after all ready descriptors have been
  * served.
  */
-#include "base/lack.h"
 #include "zk/zk_int.h"
+
+#include "base/lack.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -35,7 +36,6 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
 {
     const struct zk *zk = ctx;
 
-    figures->natives += metric_get(&zk->metrics.connections);
     figures->watches += metric_get(&zk->metrics.watches);
     figures->events += metric_get(&zk->metrics.events);
 }
@@ -123,8 +123,8 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
     if (!list_empty(&zk->later)) {
         ev_async_send(zk->loop, &zk->changed); /* Keeps the next poll from sleeping. */
     }
-    if (atomic_load(&zk->draining) && !mailbox_is_closed(&zk->emptied) &&
-        list_empty(&zk->conns) && mailbox_count(&zk->arrivals.box) == 0) {
+    if (atomic_load(&zk->draining) && !mailbox_is_closed(&zk->emptied) && list_empty(&zk->conns) &&
+        mailbox_count(&zk->arrivals.box) == 0) {
         mailbox_close(&zk->emptied);
     }
     metric_set(&zk->metrics.watches, watch_table_count(subscribe_table(zk->subscriber)));
@@ -313,8 +313,8 @@ bool zk_adopt(void *ctx, int fd, const struct op_principal *principal, void *tak
     }
     atomic_fetch_add(&zk->taken, 1);
     arrival = mem_alloc(sizeof(*arrival));
-    *arrival = (struct zk_arrival){
-        .fd = fd, .principal = principal_copy(principal), .seat = take_seat};
+    *arrival =
+        (struct zk_arrival){.fd = fd, .principal = principal_copy(principal), .seat = take_seat};
     mailbox_must_post(&zk->arrivals.box, &arrival->node);
     return true;
 }

@@ -9,6 +9,9 @@
 #ifndef ZK_ZK_INT_H
 #define ZK_ZK_INT_H
 
+#include "zk/encode.h"
+#include "zk/zk.h"
+
 #include "base/budget.h"
 #include "base/check.h"
 #include "base/list.h"
@@ -24,54 +27,53 @@
 #include "server/process/gate.h"
 #include "server/process/watch_listing.h"
 #include "server/watch/subscribe.h"
-#include "zk/encode.h"
-#include "zk/zk.h"
 
 #include <ev.h>
 
 enum {
-    ZK_READ_BYTES = 64 << 10, /* Most bytes of one read. */
-    ZK_READS_MAX = 4,         /* Reads of one connection before others have their turn. */
-    ZK_SMALL_BYTES = 4096,        /* Fewer bytes of an incomplete frame do not count. */
-    ZK_CALLS_MAX = 1000,          /* Requests of one connection that wait for their replies. */
-    ZK_FLIGHT_BYTES = 16 << 20,   /* Bytes of these requests. */
-    ZK_REPLY_MAX = 64 << 20,      /* Bytes of one reply. */
-    ZK_UNREAD_BYTES = 1 << 20,    /* Unsent bytes at which a client gets no more replies. */
-    ZK_SEND_BYTES = 256 << 10,    /* Bytes of replies that are collected for one write. */
-    ZK_KEEP_BYTES = 1 << 20,      /* Bytes of scratch memory that are kept. */
-    ZK_PUMP_SETS = 256,           /* Transactions handed out before connections have their turn. */
-    ZK_SKIPPED_WAKEUPS_MAX = 64, /* Without connections the thread wakes once per so many changes. */
-    ZK_WORK_US = 5000,           /* Time of one connection in its turn. */
-    ZK_TURNS_US = 20000,         /* Time of all turns before the thread polls again. */
-    ZK_RETRY_MS = 5,             /* Delay before the gate is tried again after it had no room. */
-    ZK_TICK_MS = 250,            /* Interval of the checks of all deadlines. */
-    ZK_LATE_MS = 250,            /* A tick that is so late judges no client. */
+    ZK_READ_BYTES = 64 << 10,   /* Most bytes of one read. */
+    ZK_READS_MAX = 4,           /* Reads of one connection before others have their turn. */
+    ZK_SMALL_BYTES = 4096,      /* Fewer bytes of an incomplete frame do not count. */
+    ZK_CALLS_MAX = 1000,        /* Requests of one connection that wait for their replies. */
+    ZK_FLIGHT_BYTES = 16 << 20, /* Bytes of these requests. */
+    ZK_REPLY_MAX = 64 << 20,    /* Bytes of one reply. */
+    ZK_UNREAD_BYTES = 1 << 20,  /* Unsent bytes at which a client gets no more replies. */
+    ZK_SEND_BYTES = 256 << 10,  /* Bytes of replies that are collected for one write. */
+    ZK_KEEP_BYTES = 1 << 20,    /* Bytes of scratch memory that are kept. */
+    ZK_PUMP_SETS = 256,         /* Transactions handed out before connections have their turn. */
+    ZK_SKIPPED_WAKEUPS_MAX =
+        64,              /* Without connections the thread wakes once per so many changes. */
+    ZK_WORK_US = 5000,   /* Time of one connection in its turn. */
+    ZK_TURNS_US = 20000, /* Time of all turns before the thread polls again. */
+    ZK_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
+    ZK_TICK_MS = 250,    /* Interval of the checks of all deadlines. */
+    ZK_LATE_MS = 250,    /* A tick that is later judges no client. */
     ZK_UNFIT_MS = 1000,  /* A replica that may not answer for this long closes its connections. */
     ZK_LINGER_MS = 3000, /* Time for replies that are due, then the same time for the client to
                             close. */
-    ZK_AHEAD_MS = 500, /* How long a client that has seen a newer state waits for this replica. */
-    ZK_TOUCH_MS = 100, /* A session is touched once in this time at most. */
+    ZK_AHEAD_MS = 500,   /* How long a client that has seen a newer state waits for this replica. */
+    ZK_TOUCH_MS = 100,   /* A session is touched once in this time at most. */
     ZK_RELIEF_MS = 1000, /* Memory is short: a client that took nothing for this long is closed. */
     ZK_WORD_LEN = 4,
     ZK_HASH_LEN = TXN_SECRET_HASH_LEN
 };
 
-#define ZK_METRICS(X)                                                                             \
-    X(connections, gauge, "zabra_native_connections", "Open connections of native clients.")      \
-    X(connections_ever, counter, "zabra_native_connections_total",                                \
-      "Connections of native clients accepted.")                                                  \
-    X(sessions, counter, "zabra_native_sessions_total", "Sessions opened by native clients.")     \
-    X(takeovers, counter, "zabra_native_takeovers_total",                                         \
-      "Sessions that native clients have moved to a connection of this replica.")                 \
-    X(refused, counter, "zabra_native_sessions_refused_total",                                    \
-      "Connections that named a session that has ended, or with a wrong password.")               \
-    X(requests, counter, "zabra_native_requests_total", "Requests received, pings included.")     \
-    X(replies, counter, "zabra_native_replies_total", "Replies sent, those to pings included.")   \
-    X(events, counter, "zabra_native_events_total", "Events sent.")                               \
-    X(watches, gauge, "zabra_native_watches", "Watches of all native clients.")                   \
-    X(pieces, gauge, "zabra_native_unfinished_bytes", "Bytes of incomplete requests.")            \
-    X(words, counter, "zabra_native_words_total", "Command words answered.")                      \
-    X(received_bytes, counter, "zabra_native_received_bytes_total", "Bytes received.")            \
+#define ZK_METRICS(X)                                                                           \
+    X(connections, gauge, "zabra_native_connections", "Open connections of native clients.")    \
+    X(connections_ever, counter, "zabra_native_connections_total",                              \
+      "Connections of native clients accepted.")                                                \
+    X(sessions, counter, "zabra_native_sessions_total", "Sessions opened by native clients.")   \
+    X(takeovers, counter, "zabra_native_takeovers_total",                                       \
+      "Sessions that native clients have moved to a connection of this replica.")               \
+    X(refused, counter, "zabra_native_sessions_refused_total",                                  \
+      "Connections that named a session that has ended, or with a wrong password.")             \
+    X(requests, counter, "zabra_native_requests_total", "Requests received, pings included.")   \
+    X(replies, counter, "zabra_native_replies_total", "Replies sent, those to pings included.") \
+    X(events, counter, "zabra_native_events_total", "Events sent.")                             \
+    X(watches, gauge, "zabra_native_watches", "Watches of all native clients.")                 \
+    X(pieces, gauge, "zabra_native_unfinished_bytes", "Bytes of incomplete requests.")          \
+    X(words, counter, "zabra_native_words_total", "Command words answered.")                    \
+    X(received_bytes, counter, "zabra_native_received_bytes_total", "Bytes received.")          \
     X(sent_bytes, counter, "zabra_native_sent_bytes_total", "Bytes sent.")
 
 enum {
@@ -108,11 +110,11 @@ struct zk {
     void (*give_seat)(void *seat);
     struct thread thread;
     struct ev_loop *loop;
-    uint8_t *read;         /* Scratch memory of ZK_READ_BYTES. */
-    struct buf out;        /* Frames for `writer` that are not in its queue yet. */
+    uint8_t *read;          /* Scratch memory of ZK_READ_BYTES. */
+    struct buf out;         /* Frames for `writer` that are not in its queue yet. */
     struct zk_conn *writer; /* NULL: `out` is empty. */
-    struct buf event;      /* The event being written. */
-    struct blob *shared;   /* Its bytes, if they are long enough to share. */
+    struct buf event;       /* The event being written. */
+    struct blob *shared;    /* Its bytes, if they are long enough to share. */
 
     struct zk_written { /* What `event` has; zxid 0: nothing that other connections get. */
         zxid_t zxid;
@@ -132,23 +134,23 @@ struct zk {
     struct window_listener listener;
 
     struct subscriber *subscriber;
-    struct list conns;   /* All connections, by zk_conn.node. */
-    struct list turn;    /* By zk_conn.turn: connections with something to run or to send. */
-    struct list later;   /* By zk_conn.turn: their next turn comes after another poll. */
-    struct list held;    /* By zk_conn.held: the gate had no room. */
-    struct list waiting; /* By zk_conn.waiting: a reply waits for changes. */
-    struct list stalled; /* By zk_conn.stalled: unsent bytes, the longest stalled first. */
-    struct map attached; /* From the public id of a session to its connection. */
+    struct list conns;    /* All connections, by zk_conn.node. */
+    struct list turn;     /* By zk_conn.turn: connections with something to run or to send. */
+    struct list later;    /* By zk_conn.turn: their next turn comes after another poll. */
+    struct list held;     /* By zk_conn.held: the gate had no room. */
+    struct list waiting;  /* By zk_conn.waiting: a reply waits for changes. */
+    struct list stalled;  /* By zk_conn.stalled: unsent bytes, the longest stalled first. */
+    struct map attached;  /* From the public id of a session to its connection. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
-    size_t bytes;        /* Bytes of unanswered requests, of all connections. */
+    size_t bytes;         /* Bytes of unanswered requests, of all connections. */
     struct budget_shares pieces; /* Bytes of incomplete frames. */
-    uint64_t inside;     /* Requests that the gate holds. */
-    uint64_t inside_max; /* Half of the gate's limit. */
-    uint32_t fifos;      /* The number given last to a connection as its `fifo`. */
-    uint64_t unfit_ms;   /* Since when this replica may not answer requests; 0: it may. */
+    uint64_t inside;             /* Requests that the gate holds. */
+    uint64_t inside_max;         /* Half of the gate's limit. */
+    uint32_t fifos;              /* The number given last to a connection as its `fifo`. */
+    uint64_t unfit_ms;           /* Since when this replica may not answer requests; 0: it may. */
     struct zk_latency latency;
     struct zk_limits frames;
-    struct buf acls; /* ACLs of the request that is decoded. */
+    struct buf acls;          /* ACLs of the request that is decoded. */
     struct op_principal self; /* Of what this front end asks for itself: the super user's rights. */
 
     _Atomic uint32_t taken;   /* Any thread: connections that were taken and are not closed. */
@@ -181,7 +183,7 @@ struct zk_session {
     uint64_t id;     /* Public id; 0: none is attached. */
     uint64_t number; /* Zxid of the attachment. */
     uint32_t timeout_ms;
-    bool ending;       /* The client is closing the session. */
+    bool ending; /* The client is closing the session. */
     uint64_t touched_ms;
     uint8_t hash[ZK_HASH_LEN]; /* Of its secret. */
 };
@@ -221,13 +223,13 @@ struct zk_conn {
     size_t in_counted;    /* Of these, the bytes that count in zk.pieces. */
     uint64_t address_key; /* The key of the client's address in zk.pieces. */
 
-    struct list calls;  /* By zk_call.node, in order of arrival. */
-    struct list *next;  /* The first call that is not started; `calls` itself: none. */
-    struct list held;   /* Node in zk.held. */
-    uint32_t fifo;      /* Writes of a FIFO take effect in order. */
-    uint32_t count;     /* Calls. */
-    uint32_t unrun;     /* Started calls that run once all earlier ones are answered. */
-    size_t bytes;       /* Bytes of the calls. */
+    struct list calls; /* By zk_call.node, in order of arrival. */
+    struct list *next; /* The first call that is not started; `calls` itself: none. */
+    struct list held;  /* Node in zk.held. */
+    uint32_t fifo;     /* Writes of a FIFO take effect in order. */
+    uint32_t count;    /* Calls. */
+    uint32_t unrun;    /* Started calls that run once all earlier ones are answered. */
+    size_t bytes;      /* Bytes of the calls. */
 
     struct pieces out;
     struct list stalled; /* Node in zk.stalled. */
@@ -258,21 +260,21 @@ enum zk_step {
 struct zk_call {
     struct list node;
     struct zk *zk;
-    struct zk_conn *conn;      /* NULL: the connection is gone. */
+    struct zk_conn *conn;       /* NULL: the connection is gone. */
     struct op_request *request; /* For the gate; NULL: this thread runs the call. */
     struct zk_request req;
-    uint8_t *memory;  /* The frame that `req` points into; NULL: it is borrowed, or there is none. */
-    struct buf acls;  /* ACLs that `req` points into. */
-    size_t bytes;     /* Bytes of the frame. */
+    uint8_t *memory; /* The frame that `req` points into; NULL: it is borrowed, or there is none. */
+    struct buf acls; /* ACLs that `req` points into. */
+    size_t bytes;    /* Bytes of the frame. */
     enum zk_code fault; /* The code to reply without running; ZK_OK: none. */
-    bool last;        /* The connection closes after the reply. */
-    bool unrun;       /* Counted in zk_conn.unrun. */
-    uint8_t step;     /* enum zk_step */
-    bool walked;      /* setWatches: `lists` has begun. */
+    bool last;          /* The connection closes after the reply. */
+    bool unrun;         /* Counted in zk_conn.unrun. */
+    uint8_t step;       /* enum zk_step */
+    bool walked;        /* setWatches: `lists` has begun. */
     uint64_t start_us;
-    uint64_t waits_since_us; /* Since when it waits for changes that its reply shows; 0: never. */
-    zxid_t upto;      /* setWatches: the newest state of the paths that are done. */
-    uint32_t counted; /* getAllChildrenNumber: znodes so far; `acls` has the last one. */
+    uint64_t waits_since_us;   /* Since when it waits for changes that its reply shows; 0: never. */
+    zxid_t upto;               /* setWatches: the newest state of the paths that are done. */
+    uint32_t counted;          /* getAllChildrenNumber: znodes so far; `acls` has the last one. */
     uint8_t hash[ZK_HASH_LEN]; /* About a session: of its secret. */
 };
 

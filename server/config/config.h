@@ -178,11 +178,11 @@ struct config_clients {
     char trusted_proxies[CONFIG_LIST_MAX];            /* Comma separated; "": none. */
     struct address_block proxies[CONFIG_PROXIES_MAX]; /* `trusted_proxies`, parsed. */
     uint32_t proxy_count;
-    bool zk_clients;    /* Native clients of ZooKeeper are served. */
-    uint16_t zk_port;   /* A port for them alone, besides client_port; 0: none. */
+    bool zk_clients;                     /* Native clients of ZooKeeper are served. */
+    uint16_t zk_port;                    /* A port for them alone, besides client_port; 0: none. */
     char zk_words[CONFIG_LABEL_MAX * 2]; /* Command words that are answered, comma separated. */
-    char web_dir[CONFIG_PATH_MAX];      /* Directory of the dashboard; "": the built-in one. */
-    char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
+    char web_dir[CONFIG_PATH_MAX];       /* Directory of the dashboard; "": the built-in one. */
+    char super_digest[CONFIG_HOST_MAX];  /* user:base64(SHA1(user:password)); "": no super user. */
     struct config_tls tls;
     bool insecure;
     bool read_only;        /* gate_submit refuses the writes of clients. */

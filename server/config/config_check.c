@@ -215,7 +215,8 @@ static enum err check_peer_address(struct config_loader *loader)
 /* Checks the keys about native clients. */
 static enum err check_native(struct config_loader *loader)
 {
-    static const char words[] = ",ruok,srvr,stat,mntr,conf,cons,envi,isro,dump,dirs,wchs,wchc,wchp,*,";
+    static const char words[] =
+        ",ruok,srvr,stat,mntr,conf,cons,envi,isro,dump,dirs,wchs,wchc,wchp,*,";
     const struct config *config = loader->config;
     const struct config_clients *clients = &config->clients;
     uint16_t port = clients->zk_port;
@@ -462,9 +463,9 @@ static enum err check_web_dir(struct config_loader *loader)
 enum err config_check(struct config_loader *loader)
 {
     enum err (*const checks[])(struct config_loader * loader) = {
-        config_check_join,   check_servers,      check_tls,   check_client_address,
-        check_probe_address, check_peer_address, check_sizes, check_sessions,
-        check_tree_bytes,    check_pools,        check_super, check_proxies,
+        config_check_join,   check_servers,      check_tls,          check_client_address,
+        check_probe_address, check_peer_address, check_sizes,        check_sessions,
+        check_tree_bytes,    check_pools,        check_super,        check_proxies,
         check_web_dir,       check_native,       config_check_peers,
     };
     enum err err = ERR_OK;

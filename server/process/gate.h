@@ -114,7 +114,6 @@ void gate_write_metrics(struct gate *gate, struct buf *out);
 struct gate_front_figures {
     uint64_t connections; /* HTTP connections. */
     uint64_t sockets;
-    uint64_t natives; /* Connections of native clients. */
     uint64_t streams; /* Streams and long polls. */
     uint64_t watches; /* Watches of sockets, and one for each stream. */
     uint64_t events;  /* Events sent since the start. */
