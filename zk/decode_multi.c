@@ -41,7 +41,7 @@ static int8_t result_type(int32_t type, const struct op_args *args)
     if (args->container || args->ttl_ms != 0) {
         return ZK_CREATE2;
     }
-    return type == ZK_CREATE2 ? ZK_CREATE : (int8_t)type;
+    return (int8_t)(type == ZK_CREATE2 ? ZK_CREATE : type);
 }
 
 /* Whether the type may stand in the multi; its elements are read by zk_take_write or zk_take_read.

@@ -119,7 +119,8 @@ static bool take_list(struct zk_decoder *decoder, struct acl_entry *entry, uint3
         if (i > 0) {
             take_entry(&decoder->reader, entry);
         }
-        fits = fits && entry->scheme.len <= ACL_TEXT_MAX && entry->id.len <= ACL_TEXT_MAX;
+        fits = fits && wire_reader_ok(&decoder->reader) && entry->scheme.len <= ACL_TEXT_MAX &&
+               entry->id.len <= ACL_TEXT_MAX;
         if (fits) {
             acl_put(memory, entry);
         }

@@ -71,11 +71,11 @@ static void take_acl(struct wire_reader *reader, struct op_result *result)
 }
 
 /* Takes a vector of one text an element, or of two. */
-static void take_texts(struct wire_reader *reader, unsigned of_each, struct op_result *result)
+static void take_texts(struct wire_reader *reader, uint32_t of_each, struct op_result *result)
 {
     uint32_t count = (uint32_t)integer(reader);
 
-    if (count > (size_t)(reader->end - reader->pos) / (4 * of_each)) {
+    if (count > (size_t)(reader->end - reader->pos) / ((size_t)4 * of_each)) {
         wire_reader_fail(reader);
         return;
     }
@@ -96,7 +96,7 @@ static void take_data(struct wire_reader *reader, struct op_result *result)
 enum err zk_reply_err(int32_t code)
 {
     for (unsigned err = 0; err < ERR_COUNT; err++) {
-        if ((int32_t)zk_error_code((enum err)err) == code) {
+        if (code <= 0 && (int32_t)zk_error_code((enum err)err) == code) {
             return (enum err)err;
         }
     }
@@ -145,8 +145,15 @@ static void take_record(struct wire_reader *reader, int32_t type, struct op_resu
     }
 }
 
+static bool is_element(int32_t type)
+{
+    return type == ZK_ERROR || type == ZK_CREATE || type == ZK_CREATE2 || type == ZK_DELETE ||
+           type == ZK_SET_DATA || type == ZK_CHECK || type == ZK_GET_DATA ||
+           type == ZK_GET_CHILDREN;
+}
+
 /* Takes one element; false for the end. */
-static bool take_element(struct wire_reader *reader, struct op_result *result)
+static bool take_element(struct wire_reader *reader, int8_t *ret_type, struct op_result *result)
 {
     int32_t type = integer(reader);
     uint8_t done = wire_get_u8(reader);
@@ -158,6 +165,11 @@ static bool take_element(struct wire_reader *reader, struct op_result *result)
         }
         return false;
     }
+    if (!is_element(type)) {
+        wire_reader_fail(reader);
+        return false;
+    }
+    *ret_type = (int8_t)type;
     if (type != ZK_ERROR) {
         take_record(reader, type, result);
     } else {
@@ -170,17 +182,21 @@ static bool take_element(struct wire_reader *reader, struct op_result *result)
 }
 
 /* Takes the results of a multi. The first error is that of the whole multi. */
-static void take_multi(struct wire_reader *reader, bool reads, struct op_result *result)
+static void take_multi(struct wire_reader *reader, bool reads, struct zk_reply *reply)
 {
+    struct op_result *result = &reply->result;
+    uint32_t types_cap = 0;
     uint32_t cap = 0;
     bool more = true;
 
     while (more) {
         MEM_GROW(result->results, result->result_count, cap, MEM_ITEMS_MAX);
+        MEM_GROW(reply->types, result->result_count, types_cap, MEM_ITEMS_MAX);
+        int8_t *type = &reply->types[result->result_count];
         struct op_result *one = &result->results[result->result_count++];
 
         op_result_init(one);
-        more = take_element(reader, one);
+        more = take_element(reader, type, one);
         if (more && !reads && result->err == ERR_OK && one->err != ERR_OK) {
             result->err = one->err;
             result->failed_index = result->result_count - 1;
@@ -206,7 +222,7 @@ bool zk_reply_read(const struct zk_request *request, struct slice frame, struct 
     reply->result.err = zk_reply_err(reply->code);
     if (reply->code == ZK_OK && (request->type == ZK_MULTI || request->type == ZK_MULTI_READ)) {
         reply->has_end = true;
-        take_multi(&reader, request->type == ZK_MULTI_READ, &reply->result);
+        take_multi(&reader, request->type == ZK_MULTI_READ, reply);
     } else if (reply->code == ZK_OK &&
                (request->type == ZK_ADD_WATCH || request->type == ZK_GET_ALL_CHILDREN_NUMBER)) {
         reply->has_number = true;
@@ -222,4 +238,6 @@ bool zk_reply_read(const struct zk_request *request, struct slice frame, struct 
 void zk_reply_release(struct zk_reply *reply)
 {
     op_result_release(&reply->result);
+    mem_free(reply->types);
+    reply->types = NULL;
 }

@@ -85,7 +85,7 @@ static void assert_text(struct slice text, const char *wanted)
 TEST(a_create_has_its_path_data_and_mode, bench, set_up, tear_down)
 {
     const struct op_args *args = take(bench, "create");
-    struct slice open;
+    struct slice open = slice_str("");
 
     assert_int_equal(bench->request.kind, ZK_GATE);
     assert_int_equal(bench->request.xid, 1);
@@ -330,6 +330,23 @@ TEST(a_list_of_rights_that_is_too_large_becomes_one_that_the_leader_refuses, ben
         assert_true(acl_is_sound(bench->request.args.acl));
         assert_true(bench->memory.len <= bench->frame.len);
     }
+}
+
+/* Nothing is written for an entry that is not there: the room in memory is that of the bytes left.
+ */
+TEST(an_entry_that_is_missing_takes_no_memory, bench, set_up, tear_down)
+{
+    size_t entry_bytes = 0;
+
+    begin(bench, ZK_SET_ACL);
+    put_text(bench, "/p");
+    zk_put_int(&bench->frame, 2);
+    entry_bytes = bench->frame.len;
+    put_entry(bench, 1, "digest", "a name that is as long as another entry would be");
+    entry_bytes = bench->frame.len - entry_bytes;
+    assert_true(decode(bench));
+    assert_int_equal(bench->request.code, ZK_MARSHALLING_ERROR);
+    assert_true(bench->memory.len <= entry_bytes);
 }
 
 TEST(perms_that_do_not_exist_become_none, bench, set_up, tear_down)

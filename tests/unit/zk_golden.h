@@ -29,9 +29,10 @@ static inline void golden_bytes(const char *hex, struct buf *ret_bytes)
 
     buf_init(ret_bytes, GOLDEN_BYTES_MAX);
     for (size_t i = 0; i + 1 < len; i += 2) {
-        int byte = hex_digit((uint8_t)hex[i]) << 4 | hex_digit((uint8_t)hex[i + 1]);
+        unsigned high = (unsigned)hex_digit((uint8_t)hex[i]);
+        unsigned low = (unsigned)hex_digit((uint8_t)hex[i + 1]);
 
-        buf_append_byte(ret_bytes, (uint8_t)byte);
+        buf_append_byte(ret_bytes, (uint8_t)(high << 4 | low));
     }
 }
 
