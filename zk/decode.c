@@ -247,8 +247,9 @@ bool zk_decode(const struct zk_limits *limits, struct slice body, struct buf *me
         return true;
     }
     ASSERT(!request->multi);
-    zk_decide(request, ZK_MARSHALLING_ERROR);
-    return request->type != ZK_AUTH && request->type != ZK_SASL;
+    request->closes = request->type == ZK_AUTH || request->type == ZK_SASL;
+    zk_decide(request, request->closes ? ZK_CLOSE : ZK_MARSHALLING_ERROR);
+    return true;
 }
 
 bool zk_paths_next(struct zk_paths *paths, struct slice *ret_path)

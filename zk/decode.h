@@ -123,7 +123,7 @@ bool zk_decode_connect(struct slice body, struct zk_connect *ret_connect);
 /* ---- Requests ---- */
 
 enum zk_kind {
-    ZK_DECIDED, /* The answer is known: zk_encode_decided. */
+    ZK_DECIDED, /* The answer is known: zk_encode_decided writes it. */
     ZK_GATE,    /* A write, or sync: `args` are for gate_submit. */
     ZK_READ,    /* `args` are for view_run; args.watch: and register a watch. */
     ZK_FRONT    /* The front end does it, by `type`. */
@@ -177,9 +177,8 @@ struct zk_request {
 /*
  * Decodes the body of a request (what follows the length). Appends what had to be written again to
  * `memory`, in which slices of `ret_request` then point: the caller keeps it, and appends nothing
- * else. Returns false when the bytes have no header, or are a malformed auth or sasl: the
- * connection ends. In all other cases there is a request that has an answer, and the caller
- * releases it.
+ * else. Returns false when the bytes have no header (8 bytes): the connection ends. In all other
+ * cases there is a request, which the caller releases.
  */
 bool zk_decode(const struct zk_limits *limits, struct slice body, struct buf *memory,
                struct zk_request *ret_request);

@@ -221,10 +221,14 @@ static zxid_t decided_zxid(const struct zk_request *request, zxid_t zxid)
 void zk_encode_decided(struct buf *out, const struct zk_request *request, zxid_t zxid)
 {
     bool has_results = is_multi(request) && (request->op_count > 0 || request->code == ZK_OK);
-    size_t frame =
-        begin(out, request->xid, decided_zxid(request, zxid), has_results ? ZK_OK : request->code);
+    size_t frame = 0;
 
     ASSERT(request->kind == ZK_DECIDED);
+    if (request->code == ZK_CLOSE) {
+        return;
+    }
+    frame =
+        begin(out, request->xid, decided_zxid(request, zxid), has_results ? ZK_OK : request->code);
     if (has_results) {
         put_decided_multi(out, request);
     } else if (request->code == ZK_OK && request->type == ZK_SASL) {

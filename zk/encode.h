@@ -21,7 +21,7 @@ enum {
 /* What a request without a result gets: the header alone. `code` may be ZK_OK. */
 void zk_encode_code(struct buf *out, int32_t xid, zxid_t zxid, enum zk_code code);
 
-/* Answers a request of kind ZK_DECIDED. */
+/* Answers a request of kind ZK_DECIDED; writes nothing when its code is ZK_CLOSE. */
 void zk_encode_decided(struct buf *out, const struct zk_request *request, zxid_t zxid);
 
 /* Answers a request of kind ZK_GATE or ZK_READ with its result. The code of result->err must not be

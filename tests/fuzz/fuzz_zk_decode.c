@@ -123,8 +123,10 @@ static bool try_request(struct slice body)
     bool known = zk_decode(&limits, body, &memory, &request);
 
     ASSERT(memory.len <= body.len && memory.cap <= body.len + 64 && !memory.overflow);
-    ASSERT(known || body.len < 8 || request.type == ZK_AUTH || request.type == ZK_SASL);
-    if (known && request.kind == ZK_DECIDED) {
+    ASSERT(known == (body.len >= 8));
+    if (known && request.code == ZK_CLOSE) {
+        ASSERT(request.closes && (request.type == ZK_AUTH || request.type == ZK_SASL));
+    } else if (known && request.kind == ZK_DECIDED) {
         ASSERT(!request.multi && request.op_count <= limits.multi_ops_max);
         check_decided(&request);
     } else if (known && request.kind == ZK_FRONT) {
@@ -139,7 +141,7 @@ static bool try_request(struct slice body)
     }
     zk_request_release(&request);
     buf_release(&memory);
-    return known && request.code != ZK_MARSHALLING_ERROR;
+    return known && request.code != ZK_MARSHALLING_ERROR && request.code != ZK_CLOSE;
 }
 
 static bool fuzz_one(struct slice input)
@@ -184,7 +186,7 @@ static void fuzz_seeds(struct fuzz_sink *sink)
 
             if (hello ? zk_decode_connect(body, &connect)
                       : zk_decode(&wide, body, &memory, &request) &&
-                            request.code != ZK_MARSHALLING_ERROR) {
+                            request.code != ZK_MARSHALLING_ERROR && request.code != ZK_CLOSE) {
                 fuzz_seed(sink, goldens[i].name, buf_slice(&seed));
             }
         }
