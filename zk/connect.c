@@ -52,8 +52,10 @@ static void bytes_of(const char text[OP_SECRET_LEN + 1], uint8_t bytes[ZK_PASSWD
     memset(bytes, 0, ZK_PASSWD_BYTES);
     for (size_t i = 0; i < OP_SECRET_LEN; i++) {
         if (!is_hyphen(i)) {
-            bytes[nibble / 2] |=
-                (uint8_t)(hex_digit((uint8_t)text[i]) << (nibble % 2 == 0 ? 4 : 0));
+            int digit = hex_digit((uint8_t)text[i]);
+
+            ASSERT(digit >= 0); /* The text is a UUID. */
+            bytes[nibble / 2] |= (uint8_t)((uint32_t)digit << (nibble % 2 == 0 ? 4 : 0));
             nibble++;
         }
     }

@@ -384,7 +384,7 @@ void zk_queue_run(struct zk_conn *conn);
 void zk_queue_back(struct zk *zk, struct op_request *take_request);
 
 /* ---- words.c ---- */
-void zk_words_answer(struct zk_conn *conn, struct slice word);
+void zk_words_answer(struct zk_conn *conn, struct slice name);
 
 /* ---- tick.c ---- */
 void zk_tick(struct zk *zk);

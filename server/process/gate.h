@@ -1,5 +1,5 @@
 /*
- * gate.h - the front door of a replica: everything that http/ and ws/ may use.
+ * gate.h - the front door of a replica: everything that http/, ws/ and zk/ may use.
  *
  * Reads run on the front end's thread against the view, after gate_check_local has allowed the
  * read. Everything that needs the core - writes, quorum rounds, waiting for a zxid - is submitted
@@ -214,7 +214,7 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
 
 /* A request that took longer than slowRequest; times are monotonic ms. */
 struct gate_slow {
-    const char *front; /* "http" or "ws". */
+    const char *front; /* "http", "ws" or "native". */
     const struct op_def *def;
     bool is_write;
     struct slice path; /* Empty: none. */

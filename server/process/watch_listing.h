@@ -47,7 +47,7 @@ struct watch_listing {
 struct watch_listing_client {
     const struct watch_owner *owner;
     uint64_t session; /* Public id; 0: none. */
-    const char *over; /* "websocket", "stream", "wait". */
+    const char *over; /* "websocket", "stream", "wait", "native". */
 };
 
 /* Initializes a listing from the `args` of OP_WATCHES; the caller sets on_done and ctx. */

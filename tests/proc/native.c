@@ -265,7 +265,7 @@ bool native_next(struct native *native, struct native_frame *ret_frame)
 
 int32_t native_reply(struct native *native, struct native_frame *ret_frame)
 {
-    struct native_frame frame;
+    struct native_frame frame = {.xid = 0};
 
     assert_true(native_next(native, &frame));
     assert_int_equal(frame.xid, native->xid);
@@ -277,7 +277,7 @@ int32_t native_reply(struct native *native, struct native_frame *ret_frame)
 
 int32_t native_event(struct native *native, const char *path)
 {
-    struct native_frame frame;
+    struct native_frame frame = {.xid = 0};
 
     assert_true(native_next(native, &frame));
     assert_int_equal(frame.xid, ZK_XID_EVENT);
