@@ -104,14 +104,18 @@ static enum err take_znode(struct op_json_parse *parse, json_t *root, struct sli
     struct op_args *args = &ret_line->args;
     enum err err = ERR_OK;
 
+    /* A line with the count of creates has no other member, because the count is that after all
+     * children were created: the line comes after theirs. */
+    enum op_id op = json_object_get(root, "creates") ? OP_RAISE : OP_CREATE;
+
     ret_line->kind = OP_LINE_ZNODE;
-    op_args_init(args, OP_CREATE);
+    op_args_init(args, op);
     if (!json_is_string(json_object_get(root, "path"))) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "path",
                             "must be given: the path of the znode relative to that of the URL");
     }
     (void)json_object_del(root, "stat");
-    err = op_json_parse_object(parse, ops_by_id(OP_CREATE), root, args);
+    err = op_json_parse_object(parse, ops_by_id(op), root, args);
     if (err != ERR_OK) {
         return err;
     }

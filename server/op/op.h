@@ -62,6 +62,7 @@ enum op_id {
     OP_MEMBERS_CHANGE = 43,
     OP_BACKUP = 44, /* A backup of the replica; HTTP only, super user only. */
     OP_TOP = 45,    /* Exists over HTTP only. */
+    OP_RAISE = 46,  /* Made by imports only: raise a znode's count of creates; super user only. */
     OP_IDS          /* Size of tables by id; 0 is no operation. */
 };
 
@@ -150,6 +151,8 @@ struct op_args {
     bool ephemeral;
     bool container;
     int64_t ttl_ms; /* 0: none. */
+
+    uint32_t creates; /* raise: the least count of children ever created, see znode_creates. */
 
     /* Recursive deletes. */
     bool recursive;

@@ -180,6 +180,8 @@ static const struct op_def table[] = {
     {OP_BACKUP, "backup", "GET", "/backup/v1", "", OP_KIND_FRONT, OP_SHAPE_BACKUP, 200, 0,
      FIELDS(FULL("since", SINCE, QUERY, since, AT(has_since), 0, 0))},
     {OP_TOP, "top", "GET", "/top/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none},
+    {OP_RAISE, "raise", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0,
+     FIELDS(PATH_FIELD, BOUNDED("creates", U32, MEMBER, creates, 1, STATE_CREATES_MAX))},
     {.name = NULL},
 };
 
@@ -217,7 +219,7 @@ const struct op_def *ops_by_name(struct slice name)
 
 bool op_is_internal(enum op_id op)
 {
-    return op == OP_REAP || op == OP_EXPIRE;
+    return op == OP_REAP || op == OP_EXPIRE || op == OP_RAISE;
 }
 
 bool op_is_http_only(enum op_id op)

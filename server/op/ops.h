@@ -127,14 +127,15 @@ const struct op_def *ops_table(void);
 const struct op_def *ops_by_id(enum op_id id);
 const struct op_def *ops_by_name(struct slice name);
 
-/* Whether only the leader makes this operation, so that no client can send it. */
+/* Whether only the leader or an import makes this operation, so that no client can send it. */
 bool op_is_internal(enum op_id op);
 
 /* Whether the operation exists over HTTP only. */
 bool op_is_http_only(enum op_id op);
 
 /* Whether the operation may be an element of a client's multi (op_may_be_in_multi), or of any multi
- * (op_multi_may_hold). The multis of an import set ACLs as well. */
+ * (op_multi_may_hold). The multis of an import also set ACLs and
+ * raise counts of creates. */
 bool op_may_be_in_multi(enum op_id op);
 bool op_multi_may_hold(enum op_id op);
 

@@ -521,7 +521,7 @@ bool op_may_be_in_multi(enum op_id op)
 
 bool op_multi_may_hold(enum op_id op)
 {
-    return op_may_be_in_multi(op) || op == OP_SETACL;
+    return op_may_be_in_multi(op) || op == OP_SETACL || op == OP_RAISE;
 }
 
 static enum err check_multi(const struct op_args *args, const char **ret_why)

@@ -84,6 +84,7 @@ static enum err (*const checks[OP_IDS])(const struct prep_step *, const struct o
     [OP_CHECK] = prep_check,
     [OP_REAP] = prep_reap,
     [OP_SETACL] = prep_set_acl,
+    [OP_RAISE] = prep_raise,
     [OP_SESSION] = prep_open_session,
     [OP_ATTACH] = prep_attach,
     [OP_CLOSE] = prep_close,

@@ -75,6 +75,7 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
                             const struct overlay_node *node);
 
 enum err prep_create(const struct prep_step *step, const struct op_args *args);
+enum err prep_raise(const struct prep_step *step, const struct op_args *args);
 enum err prep_set(const struct prep_step *step, const struct op_args *args);
 enum err prep_delete(const struct prep_step *step, const struct op_args *args);
 enum err prep_check(const struct prep_step *step, const struct op_args *args);

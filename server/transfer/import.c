@@ -157,7 +157,7 @@ void import_fill(struct import *import, struct op_request *op)
     for (uint32_t i = 0; i < import->count; i++) {
         const struct import_item *item = &import->items[i];
 
-        if (item->plan == IMPORT_CREATE) {
+        if (item->plan == IMPORT_CREATE || item->plan == IMPORT_RAISE) {
             ops[count++] = item->args;
         } else if (item->plan != IMPORT_SKIP) {
             put_op(&ops[count++], item, OP_SET);

@@ -19,11 +19,12 @@ enum import_plan {
     IMPORT_CREATE,
     IMPORT_SKIP,
     IMPORT_SET,
-    IMPORT_SET_BOTH /* Data and ACL. */
+    IMPORT_SET_BOTH, /* Data and ACL. */
+    IMPORT_RAISE     /* The count of creates, whatever the request says about conflicts. */
 };
 
 struct import_item {
-    struct op_args args; /* Arguments of a create. */
+    struct op_args args; /* Arguments of a create, or of a raise. */
     struct buf memory;   /* Memory of the slices of `args`, except the path. */
     struct buf path;     /* The whole path. */
     uint64_t line;

@@ -156,11 +156,25 @@ static enum err try_create(const struct state *state, struct import *import,
     return err;
 }
 
+static enum err try_raise(const struct import *import, const struct import_item *item,
+                          const struct znode *node, const char **ret_why)
+{
+    if (import->who.auth == NULL || !import->who.auth->super) {
+        *ret_why = "only the super user may raise the count of creates";
+        return ERR_NO_AUTH;
+    }
+    return node == NULL && !is_known(import, item->args.path) ? ERR_NO_NODE : ERR_OK;
+}
+
 static enum err try_item(const struct state *state, struct import *import,
                          const struct import_item *item, const char **ret_why)
 {
     const struct znode *node = state_find(state, item->args.path);
     bool open = true;
+
+    if (item->plan == IMPORT_RAISE) {
+        return try_raise(import, item, node, ret_why);
+    }
     enum err err = try_acl(import, &item->args, &open, ret_why);
 
     if (err != ERR_OK || item->plan == IMPORT_SKIP ||
@@ -191,7 +205,9 @@ static void plan_item(const struct state *state, const struct import *import,
         import->args->conflict == OP_CONFLICT_FAIL && !path_is_builtin(item->args.path);
 
     item->plan = IMPORT_CREATE;
-    if (node != NULL && !by_leader) {
+    if (item->args.op == OP_RAISE) {
+        item->plan = IMPORT_RAISE;
+    } else if (node != NULL && !by_leader) {
         item->plan = plan_existing(state, node, import, &item->args);
     } else if (!by_leader && is_made(import, item->args.path)) {
         item->plan =

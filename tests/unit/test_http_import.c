@@ -10,6 +10,7 @@ enum {
     TEXT_MAX = 4 << 20
 };
 
+#define ROOT   KIT_ROOT
 #define BOB    "Authorization: Basic Ym9iOnNlY3JldA==\r\n"
 #define HEAD   "{\"export\":1,\"path\":\"/x\",\"zxid\":\"0x1\",\"history\":\"00\"}\n"
 #define TOP    "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
@@ -19,6 +20,7 @@ static void setup(void)
 {
     gate = kit_gate_new();
     gate->limits.body_timeout_ms = 1500;
+    (void)snprintf(gate->limits.super_digest, sizeof(gate->limits.super_digest), KIT_SUPER);
     front_start();
 }
 
@@ -413,4 +415,23 @@ TEST(a_race_is_no_failure, setup, front_teardown)
     kit_free(&answer);
     close(fd);
     close(other);
+}
+
+TEST(the_super_user_raises_counts_of_creates, setup, front_teardown)
+{
+    static const char body[] =
+        "{\"path\":\"q\"}\n{\"path\":\"q/a\"}\n{\"path\":\"q\",\"creates\":50}\n";
+
+    expect("POST", "/import/v1/?conflict=overwrite&dryRun=true", "", body, 401,
+           "line 3: /q: only the super user may raise the count of creates");
+    expect("POST", "/import/v1/?conflict=overwrite&dryRun=true", ROOT, body, 200, "\"lines\":3");
+    expect("POST", "/import/v1/?conflict=overwrite", ROOT, body, 200,
+           "\"lines\":3,\"created\":2,\"overwritten\":1");
+    expect("GET", "/znodes/v1/q?view=stat", "", NULL, 200, "\"cversion\":99");
+    expect("POST", "/znodes/v1/q?op=create&name=s&sequence=true", "", "", 201, "s0000000050");
+    expect("POST", "/import/v1/", ROOT, "{\"path\":\"none\",\"creates\":1}\n", 404,
+           "line 1: /none");
+    expect("POST", "/import/v1/", ROOT, "{\"path\":\"q\",\"creates\":0}\n", 400, "creates");
+    expect("POST", "/import/v1/", ROOT, "{\"path\":\"q\",\"creates\":1,\"null\":true}\n", 400,
+           "null");
 }

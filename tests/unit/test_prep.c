@@ -75,6 +75,37 @@ TEST(sequence_counts_every_create, fixture, setup, teardown)
     assert_non_null(kit_find(fixture->state, "/q/0000000001"));
 }
 
+TEST(the_super_user_raises_a_count_of_creates, fixture, setup, teardown)
+{
+    struct op_args args = op(OP_RAISE, "/q");
+    struct op_args create = op(OP_CREATE, "/q/");
+    struct stat_view stat;
+
+    args.creates = 100;
+    create.sequence = true;
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/q")), ERR_OK);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/q/zabra-raise-0")), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    assert_non_null(strstr(fixture->result.detail, "only the super user"));
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("bob:secret"),
+                              "bob:fyVmFCwVbTJYrznoSu1koqYEYF0=", &fixture->who.auth),
+                     ERR_OK);
+    assert_int_equal(
+        run(fixture, (struct op_args){.op = OP_RAISE, .path = slice_str("/none"), .creates = 1}),
+        ERR_NO_NODE);
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    znode_stat(kit_find(fixture->state, "/q"), &stat);
+    assert_int_equal(stat.num_children, 1);
+    assert_int_equal(stat.cversion, 199);
+    args.creates = 5; /* Smaller: nothing changes. */
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_int_equal(apply(fixture, create), ERR_OK);
+    assert_non_null(kit_find(fixture->state, "/q/0000000100"));
+    args.creates = 2147483647;
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_int_equal(apply(fixture, create), ERR_BAD_ARGUMENTS);
+}
+
 TEST(counter_never_overflows, fixture, setup, teardown)
 {
     struct op_args args = op(OP_CREATE, "/q/");
