@@ -152,10 +152,10 @@ struct cmd {
 /* All rows, in the order of help: `row(get)` stands for cmd_get, defined in the command's file. */
 #define CMD_ROWS(row)                                                                              \
     row(get) row(set) row(create) row(rm) row(ls) row(tree) row(stat) row(cp) row(mv) row(edit)    \
-        row(find) row(touch) row(incr) row(multi) row(export) row(import) row(watch) row(lock)     \
-            row(semaphore) row(elect) row(barrier) row(queue) row(counter) row(session) row(acl)   \
-                row(quota) row(whoami) row(status) row(members) row(upgrade) row(metrics) row(top) \
-                    row(doctor) row(support) row(probe) row(serve) row(dev) row(inspect)           \
+        row(find) row(touch) row(incr) row(multi) row(export) row(import) row(migrate) row(watch)  \
+            row(lock) row(semaphore) row(elect) row(barrier) row(queue) row(counter) row(session)  \
+                row(acl) row(quota) row(whoami) row(status) row(members) row(upgrade) row(metrics) \
+                    row(top) row(doctor) row(support) row(probe) row(serve) row(dev) row(inspect)  \
                         row(recover) row(backup) row(restore) row(cert) row(shell) row(api)        \
                             row(bench) row(completion) row(version) row(help) row(complete)        \
                                 row(man)

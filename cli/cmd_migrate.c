@@ -1,0 +1,377 @@
+/* migrate: copies a tree from a running ZooKeeper. */
+#include "cli/cmd.h"
+#include "cli/inherited.h"
+#include "cli/migrate.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+    PASSES_MAX = 3, /* That copy; then one that only compares. */
+    AUTH_FILE_MAX = 64 << 10,
+    IDLE_MAX_MS = 86400000,
+    TTL_BITS = 40
+};
+
+/* ---- The command line ---- */
+
+static bool take_auths(struct migrate *migrate)
+{
+    const struct cli *cli = migrate->cli;
+    const char *env = settings_env("ZABRA_MIGRATE_AUTH");
+    const char *value = args_nth(&cli->args, "auth", 0);
+
+    value = value ? value : env;
+    for (int i = 0; value; value = args_nth(&cli->args, "auth", ++i)) {
+        BUF_AUTO(file, AUTH_FILE_MAX);
+        struct slice rest = slice_str(value);
+
+        if (*value == '@') {
+            if (!cli_read_file(cli, value + 1, &file)) {
+                return false;
+            }
+            rest = buf_slice(&file);
+        }
+        while (rest.len > 0) {
+            struct slice line = slice_cut(&rest, '\n');
+
+            if (line.len > 0 && !zk_client_auth(&migrate->source, line)) {
+                return CLI_REFUSE(cli,
+                                  "--auth: an identity is scheme:credential, for example "
+                                  "digest:user:password, and there are at most %d",
+                                  (int)ZK_CLIENT_AUTHS_MAX);
+            }
+        }
+        if (file.len > 0) {
+            explicit_bzero(file.data, file.len);
+        }
+    }
+    return true;
+}
+
+static bool add_glob(struct migrate *migrate, const char *option, struct slice glob, int64_t ttl_ms)
+{
+    if (migrate->glob_count == MIGRATE_GLOBS_MAX || glob.len == 0 || glob.data[0] != '/') {
+        return CLI_REFUSE(migrate->cli,
+                          "%s: a pattern begins with a slash, and there are at most %d", option,
+                          (int)MIGRATE_GLOBS_MAX);
+    }
+    migrate->globs[migrate->glob_count++] = (struct migrate_glob){.glob = glob, .ttl_ms = ttl_ms};
+    return true;
+}
+
+static bool take_globs(struct migrate *migrate)
+{
+    const struct args *args = &migrate->cli->args;
+    const struct cmd_range range = {.min = 1, .max = (INT64_C(1) << TTL_BITS) - 1};
+    const char *value = NULL;
+
+    for (int i = 0; (value = args_nth(args, "container", i)); i++) {
+        if (!add_glob(migrate, "--container", slice_str(value), 0)) {
+            return false;
+        }
+    }
+    for (int i = 0; (value = args_nth(args, "ttl", i)); i++) {
+        const char *equals = strrchr(value, '=');
+        int64_t ttl_ms = 0;
+
+        if (!equals || !args_number(equals + 1, range, &ttl_ms)) {
+            return CLI_REFUSE(migrate->cli,
+                              "--ttl: \"%s\" is not GLOB=MS, for example /jobs/*=60000", value);
+        }
+        if (!add_glob(migrate, "--ttl", slice_make(value, (size_t)(equals - value)), ttl_ms)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sets top and target from --prefix. */
+static bool take_prefix(struct migrate *migrate, const char *prefix)
+{
+    size_t len = prefix ? strlen(prefix) : 0;
+
+    while (len > 0 && prefix[len - 1] == '/') {
+        len--;
+    }
+    if (prefix && (*prefix != '/' || strstr(prefix, "//"))) {
+        return CLI_REFUSE(migrate->cli, "--prefix: \"%s\" is not a path", prefix);
+    }
+    buf_append_str(&migrate->top, migrate->source.chroot);
+    buf_append(&migrate->top, prefix ? prefix : "", len);
+    return true;
+}
+
+static bool take_args(struct migrate *migrate)
+{
+    const struct cli *cli = migrate->cli;
+    const char *from = args_get(&cli->args, "from");
+
+    if (cli->settings.curl) {
+        return CLI_REFUSE(cli, "--curl cannot show a migration: it is many requests");
+    }
+    if (!from) {
+        return CLI_REFUSE(cli, "--from is missing: the address of a ZooKeeper, host:2181");
+    }
+    if (args_has(&cli->args, "into") && args_has(&cli->args, "replace")) {
+        return CLI_REFUSE(cli, "--into and --replace exclude each other");
+    }
+    if (args_has(&cli->args, "until-idle") && !args_has(&cli->args, "watch")) {
+        return CLI_REFUSE(cli, "--until-idle needs --watch");
+    }
+    if (args_has(&cli->args, "watch") && args_has(&cli->args, "dry-run")) {
+        return CLI_REFUSE(cli, "--watch and --dry-run exclude each other");
+    }
+    if (!zk_client_init(&migrate->source, from, cli->settings.timeout_ms)) {
+        return CLI_REFUSE(cli, "--from: %s", migrate->source.error);
+    }
+    return take_auths(migrate) && take_globs(migrate) &&
+           take_prefix(migrate, args_get(&cli->args, "prefix"));
+}
+
+/* ---- Before the first pass ---- */
+
+/* Counts of creates, and ACLs of other users, need the super user. */
+static int check_super(struct migrate *migrate)
+{
+    json_t *json = NULL;
+    int code = CMD_OK;
+
+    if (!migrate->counters) {
+        return CMD_OK;
+    }
+    code = cli_ask_json(migrate->cli, &(struct client_request){.target = "/whoami/v1"}, &json);
+    if (code != CMD_OK || json_is_true(jsonr_at(json, "super"))) {
+        return code;
+    }
+    return cli_fail(migrate->cli, CMD_DENIED, "NoAuth",
+                    "only the super user can set sequence counters, and znodes with any ACL: use "
+                    "--user (superDigest), or --no-counters to leave the counters out");
+}
+
+/* Refuses a target that has znodes, unless this was asked for. */
+static int check_target(struct migrate *migrate)
+{
+    const struct args *args = &migrate->cli->args;
+    bool has_top = migrate_target_load(&migrate->target) &&
+                   migrate_index_get(&migrate->target.index, slice_make("", 0));
+    size_t others = migrate->target.index.count - has_top;
+
+    if (migrate->target.code != CMD_OK) {
+        return migrate->target.code;
+    }
+    /* In a target that was empty, all is a copy: what the source deletes meanwhile is deleted. */
+    migrate->replaces =
+        args_has(args, "replace") || (others == 0 && migrate->target.unreadable == 0);
+    if (migrate->replaces || args_has(args, "into")) {
+        return CMD_OK;
+    }
+    return cli_fail(migrate->cli, CMD_CONFLICT, "NotEmpty",
+                    "%s of zabra has %zu znodes already: --into copies into it (also to continue "
+                    "an interrupted migration), --replace also deletes what the source does not "
+                    "have",
+                    migrate->target.top, others);
+}
+
+/* ---- The report ---- */
+
+static json_t *report_of(const struct migrate *migrate, bool equal)
+{
+    const struct migrate_figures *pass = &migrate->pass;
+    json_t *report = json_pack(
+        "{s:b,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "dryRun", !migrate->writes,
+        "verified", equal && migrate->writes, "znodes", (json_int_t)pass->znodes, "bytes",
+        (json_int_t)pass->bytes, "created", (json_int_t)migrate->created, "changed",
+        (json_int_t)migrate->changed, "deleted", (json_int_t)migrate->deleted, "counters",
+        (json_int_t)migrate->raised, "ephemerals", (json_int_t)pass->ephemerals, "containers",
+        (json_int_t)migrate->containers, "ttls", (json_int_t)migrate->ttls, "countersAhead",
+        (json_int_t)pass->ahead, "onlyInTarget", (json_int_t)(migrate->replaces ? 0 : pass->extra),
+        "refused", (json_int_t)migrate->target.refused_count);
+
+    (void)json_object_set_new(report, "events", json_integer((json_int_t)migrate->events));
+    (void)json_object_set(report, "notCopied", migrate->target.refused);
+    (void)json_object_set(report, "differing", migrate->differing);
+    return report;
+}
+
+static void say_report(const struct migrate *migrate, json_t *report)
+{
+    const struct out *out = &migrate->cli->out;
+
+    out_facts(out, report,
+              "znodes:znodes, bytes:bytes, created:created, overwritten:changed, deleted:deleted, "
+              "counters set:counters, containers:containers, ttls:ttls, changes followed:events, "
+              "ephemerals left out:ephemerals, only in zabra:onlyInTarget, counters "
+              "ahead:countersAhead, not copied:refused, verified:verified");
+    JSONR_EACH (path, migrate->differing) {
+        out_say(out, "differs: %s\n", json_string_value(path));
+    }
+    out_note(out,
+             "zabra migrate: left out, because ZooKeeper's protocol does not show them or they "
+             "belong to one ensemble: sessions and their ephemerals, watches, zxids, versions and "
+             "times of znodes, /zookeeper with its quotas; containers and TTLs, except those that "
+             "--container and --ttl name\n");
+}
+
+static int report(const struct migrate *migrate)
+{
+    bool equal = migrate_is_equal(migrate);
+    json_auto_t *facts = report_of(migrate, equal);
+
+    say_report(migrate, facts);
+    if (migrate->target.refused_count > 0) {
+        return cli_fail(migrate->cli, CMD_PARTLY, "NotCopied",
+                        "%" PRIu64 " znodes were not copied; the first ones are named above",
+                        migrate->target.refused_count);
+    }
+    if (!equal && migrate->writes) {
+        return cli_fail(migrate->cli, CMD_PARTLY, "Differs",
+                        "the last pass still found differences: clients write to the source, or "
+                        "to zabra; use --watch, stop the writers, and migrate again with --into");
+    }
+    return CMD_OK;
+}
+
+/* ---- The passes ---- */
+
+/* Copies until a pass has nothing to copy. After the last pass that copies, one only compares. */
+static int copy(struct migrate *migrate)
+{
+    int code = CMD_OK;
+
+    migrate->writes = true;
+    for (int i = 0; i < PASSES_MAX && code == CMD_OK; i++) {
+        code = migrate_pass(migrate);
+        if (code == CMD_OK && migrate_is_equal(migrate)) {
+            return CMD_OK;
+        }
+    }
+    if (code == CMD_OK) {
+        /* A report says that something was copied: `writes` is set again. */
+        migrate->writes = false;
+        code = migrate_pass(migrate);
+        migrate->writes = true;
+    }
+    return code;
+}
+
+static int watch_and_copy(struct migrate *migrate)
+{
+    int64_t idle_ms = cli_number(migrate->cli, "until-idle");
+    int code = migrate_watch(migrate);
+
+    migrate->writes = true;
+    code = code == CMD_OK ? migrate_pass(migrate) : code;
+    if (code != CMD_OK) {
+        return code;
+    }
+    out_note(&migrate->cli->out,
+             "zabra migrate: %" PRIu64 " znodes copied; following changes%s. To cut over, stop the "
+             "writers, then press Ctrl-C (SIGINT)\n",
+             migrate->pass.znodes, migrate->recursive ? "" : " with one-shot watches");
+    code = migrate_follow(migrate, idle_ms);
+    return code == CMD_OK ? copy(migrate) : code;
+}
+
+static int migrate_all(struct migrate *migrate)
+{
+    int code = check_super(migrate);
+
+    code = code == CMD_OK ? migrate_connect(migrate) : code;
+    code = code == CMD_OK ? check_target(migrate) : code;
+    if (code != CMD_OK) {
+        return code;
+    }
+    if (args_has(&migrate->cli->args, "dry-run")) {
+        code = migrate_pass(migrate);
+        out_say(&migrate->cli->out, "%s", code == CMD_OK ? "dry run, nothing was changed\n" : "");
+        migrate->created = migrate->pass.created;
+        migrate->changed = migrate->pass.changed;
+        migrate->raised = migrate->pass.behind;
+        migrate->deleted = migrate->replaces ? migrate->pass.extra : 0;
+    } else {
+        code = migrate->signal_fd >= 0 ? watch_and_copy(migrate) : copy(migrate);
+    }
+    return code == CMD_OK ? report(migrate) : code;
+}
+
+static int run(struct cli *cli)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, 0};
+    const char *prefix = args_get(&cli->args, "prefix");
+    struct migrate *migrate = mem_zalloc(1, sizeof(*migrate));
+    sigset_t old_mask;
+    int code = CMD_USAGE;
+
+    migrate->cli = cli;
+    migrate->signal_fd = -1;
+    migrate->source.fd = -1;
+    migrate->counters = !args_has(&cli->args, "no-counters");
+    migrate->differing = json_array();
+    map_init(&migrate->dirty);
+    buf_init(&migrate->top, SETTINGS_PATH_MAX);
+    migrate_target_init(&migrate->target, cli, prefix ? prefix : "/");
+    if (take_args(migrate)) {
+        if (args_has(&cli->args, "watch")) {
+            migrate->signal_fd = inherited_take_signals(signals, &old_mask);
+            migrate->source.stop_fd = migrate->signal_fd;
+            cli->client->interrupt_fd = migrate->signal_fd;
+        }
+        migrate_visit(migrate);
+        code = migrate_all(migrate);
+        progress_clear(&migrate->target.progress);
+        migrate_walk_release(&migrate->walk);
+    }
+    if (migrate->signal_fd >= 0) {
+        cli->client->interrupt_fd = -1;
+        close(migrate->signal_fd);
+        (void)pthread_sigmask(SIG_SETMASK, &old_mask, NULL);
+    }
+    zk_client_close(&migrate->source);
+    migrate_target_release(&migrate->target);
+    migrate_forget_dirty(migrate);
+    json_decref(migrate->differing);
+    buf_release(&migrate->top);
+    mem_free(migrate);
+    return code;
+}
+
+const struct cmd cmd_migrate = {
+    .name = "migrate",
+    .summary = "copy a tree from a running ZooKeeper",
+    .usage = "",
+    .text = "Copies data, ACLs and sequence counters with ZooKeeper's own protocol, in passes\n"
+            "until one finds no difference: this pass is the verification. An interrupted\n"
+            "migration is run again with --into. Ephemerals are left out, because they belong\n"
+            "to sessions. With --watch it then follows the changes until Ctrl-C, when the\n"
+            "writers have been stopped, and verifies. Run it as the super user (--user): other\n"
+            "users cannot set counters and foreign ACLs. Exit code 9: some znodes were not\n"
+            "copied, or differ. All other commands work with zabra only.\n",
+    .options = {CMD_VALUE("from", 0, "HOST:PORT,...[/CHROOT]",
+                          "the ZooKeeper; the port may be left out (2181)"),
+                {.name = "auth",
+                 .value = "SCHEME:CREDENTIAL",
+                 .help = "identity for ZooKeeper, digest:user:password; @FILE has one on each "
+                         "line and hides it from other users; may be repeated",
+                 .env = "ZABRA_MIGRATE_AUTH"},
+                CMD_VALUE("prefix", 0, "PATH", "copy only this subtree, to the same path"),
+                CMD_VALUE("container", 0, "GLOB", "new znodes that match are containers"),
+                CMD_VALUE("ttl", 0, "GLOB=MS", "new znodes that match have this time to live"),
+                CMD_FLAG("watch", 0, "follow changes until Ctrl-C, then verify"),
+                CMD_TIME("until-idle", 0, "with --watch: end after this time without a change", 100,
+                         IDLE_MAX_MS, 0),
+                CMD_FLAG("into", 0, "copy into a tree that has znodes; overwrites equal paths"),
+                CMD_FLAG("replace", 0, "also delete what the source does not have"),
+                CMD_FLAG("no-counters", 0, "leave sequence counters out; needs no super user"),
+                CMD_FLAG("dry-run", 0, "change nothing, report what would change")},
+    .examples = {{"zabra migrate --from zk1:2181,zk2:2181 --user super --dry-run",
+                  "what a migration of everything would do"},
+                 {"zabra migrate --from zk1:2181 --watch --user super",
+                  "copies, follows, and verifies after Ctrl-C"},
+                 {"zabra migrate --from zk1 --prefix /app --auth @zk.auth --user super",
+                  "only /app, with the identities of a file"},
+                 {"zabra migrate --from zk1 --container '/locks/*' --ttl '/jobs/*=60000' --user "
+                  "super",
+                  "znodes that were containers or had a time to live"}},
+    .run = run,
+};

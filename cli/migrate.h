@@ -1,0 +1,85 @@
+/*
+ * migrate.h - copying a tree from a ZooKeeper: passes over the whole tree, and following changes.
+ *
+ * A pass reads what the target has, walks the source, and copies what differs. It is repeated until
+ * a pass finds nothing to do, and this pass is also the verification. So an interrupted migration
+ * is continued by another one. One thread.
+ */
+#ifndef CLI_MIGRATE_H
+#define CLI_MIGRATE_H
+
+#include "base/map.h"
+#include "cli/migrate_target.h"
+#include "cli/migrate_walk.h"
+
+enum {
+    MIGRATE_GLOBS_MAX = 64
+};
+
+struct migrate_glob {
+    struct slice glob;
+    int64_t ttl_ms; /* 0: of containers. */
+};
+
+/* What a pass has found. */
+struct migrate_figures {
+    uint64_t znodes; /* Of the source, without ephemerals. */
+    uint64_t bytes;  /* Of their data. */
+    uint64_t ephemerals;
+    uint64_t created;
+    uint64_t changed;
+    uint64_t behind;   /* Counts of creates that were raised. */
+    uint64_t ahead;    /* Counts that are greater than those of the source. */
+    uint64_t extra;    /* Znodes that only the target has. */
+    uint64_t vanished; /* Znodes that were deleted from the source meanwhile. */
+};
+
+struct migrate {
+    struct cli *cli;
+    struct zk_client source;
+    struct migrate_target target;
+    struct migrate_walk walk;
+    struct migrate_visitor visitor;
+    struct buf top; /* Of the source; empty: the root. */
+    struct migrate_glob globs[MIGRATE_GLOBS_MAX];
+    int glob_count;
+    bool writes;   /* False: the pass only compares. */
+    bool counters; /* Counts of creates are copied. */
+    bool replaces; /* What only the target has is deleted. */
+    bool follows;  /* Changes are being followed; no pass. */
+    struct migrate_figures pass;
+    uint64_t created; /* Sums over all passes, and of the changes that were followed. */
+    uint64_t changed;
+    uint64_t deleted;
+    uint64_t raised;
+    uint64_t containers;
+    uint64_t ttls;
+    uint64_t events;
+    json_t *differing; /* The first paths that a pass without `writes` has found. */
+    struct map dirty;  /* Paths to read again; a value is its own key. */
+    bool lost_events;  /* Changes may have been missed: a pass is needed. */
+    int signal_fd;     /* -1: none. */
+    bool recursive;    /* One recursive watch; else one-shot watches. */
+};
+
+/* Makes one pass. Returns CMD_OK, or the exit code of a reported error. */
+int migrate_pass(struct migrate *migrate);
+
+/* Whether the last pass has found nothing to change. */
+bool migrate_is_equal(const struct migrate *migrate);
+
+/* Sets the watches, or (one-shot watches) lets the next pass set them. */
+int migrate_watch(struct migrate *migrate);
+
+/* Follows the changes until a signal, or for `idle_ms` (0: no limit) none has come. Then all
+ * changes that the source has made are copied. */
+int migrate_follow(struct migrate *migrate, int64_t idle_ms);
+
+/* Connects to the source. */
+int migrate_connect(struct migrate *migrate);
+
+/* Functions of the visitor. */
+void migrate_visit(struct migrate *migrate);
+void migrate_forget_dirty(struct migrate *migrate);
+
+#endif

@@ -1,0 +1,184 @@
+/* Follows the changes of the source. Events say which znodes to read again, and their state is
+ * copied, so that nothing depends on the order or the number of events. */
+#include "cli/cmd.h"
+#include "cli/migrate.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum {
+    GATHER_MS = 50, /* Events are gathered for this time before they are copied. */
+    DIRTY_ENOUGH = 1000,
+    RETRY_MS = 500
+};
+
+void migrate_forget_dirty(struct migrate *migrate)
+{
+    map_free_values(&migrate->dirty);
+    map_init(&migrate->dirty);
+}
+
+int migrate_watch(struct migrate *migrate)
+{
+    struct zk_client_news news;
+
+    if (migrate->signal_fd < 0) {
+        return CMD_OK;
+    }
+    zk_client_send(&migrate->source, ZK_CLIENT_ADD_WATCH,
+                   migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
+    do {
+        zk_client_next(&migrate->source, -1, &news);
+    } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
+    migrate->recursive = news.kind == ZK_CLIENT_REPLY && news.err == 0;
+    migrate->walk.watch = !migrate->recursive;
+    /* A server before 3.6 answers with an error, and some close the connection. */
+    return news.kind == ZK_CLIENT_LOST ? migrate_connect(migrate) : CMD_OK;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Reads the znodes with changes again, parents first, and copies them. False: a pass is needed. */
+static bool copy_changes(struct migrate *migrate, int *ret_code)
+{
+    size_t count = map_count(&migrate->dirty);
+    char **paths = mem_zalloc(count + 1, sizeof(*paths));
+    size_t cursor = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = map_each(&migrate->dirty, &cursor);
+    }
+    qsort(paths, count, sizeof(*paths), by_path);
+    for (size_t i = count; i > 0; i--) {
+        migrate_walk_add(&migrate->walk, slice_str(paths[i - 1]));
+    }
+    mem_free(paths);
+    migrate_forget_dirty(migrate);
+    enum migrate_step step = migrate_walk_run(&migrate->walk);
+
+    if (step == MIGRATE_ENDED || !migrate_target_flush(&migrate->target)) {
+        *ret_code = migrate->target.code;
+    }
+    return step != MIGRATE_LOST;
+}
+
+static bool is_stopped(const struct migrate *migrate, int64_t wait_ms)
+{
+    struct pollfd polled = {.fd = migrate->signal_fd, .events = POLLIN};
+
+    return poll(&polled, 1, (int)wait_ms) > 0;
+}
+
+/* Connects again, waiting as long as it takes, and makes a pass: events may have been lost. */
+static int recover(struct migrate *migrate)
+{
+    int code = CMD_OK;
+
+    progress_clear(&migrate->target.progress);
+    out_note(&migrate->cli->out, "zabra migrate: %s; connecting again\n", migrate->source.error);
+    while (!zk_client_connect(&migrate->source)) {
+        if (is_stopped(migrate, RETRY_MS)) {
+            return cli_fail(migrate->cli, CMD_NO_ENSEMBLE, "Source",
+                            "interrupted without a connection to the source: %s",
+                            migrate->source.error);
+        }
+    }
+    migrate_forget_dirty(migrate);
+    migrate->lost_events = false;
+    code = migrate_watch(migrate);
+    code = code == CMD_OK ? migrate_pass(migrate) : code;
+    migrate->follows = true;
+    return code;
+}
+
+/* Waits for events: false when the connection is lost. */
+static bool gather(struct migrate *migrate, int64_t wait_ms)
+{
+    uint64_t end_ms = os_now_ms() + (uint64_t)wait_ms;
+    struct zk_client_news news;
+
+    migrate->source.stop_fd = migrate->signal_fd;
+    do {
+        uint64_t now_ms = os_now_ms();
+
+        zk_client_next(&migrate->source, now_ms < end_ms ? (int64_t)(end_ms - now_ms) : 0, &news);
+        if (news.kind == ZK_CLIENT_EVENT) {
+            migrate_walk_event(&migrate->walk, &news);
+            end_ms = min_u64(end_ms, os_now_ms() + GATHER_MS);
+        }
+    } while (news.kind == ZK_CLIENT_EVENT && map_count(&migrate->dirty) < DIRTY_ENOUGH &&
+             !migrate->lost_events && os_now_ms() < end_ms);
+    migrate->source.stop_fd = -1;
+    return news.kind != ZK_CLIENT_LOST;
+}
+
+/* Takes all events of changes that the source has made before this call. */
+static bool drain(struct migrate *migrate)
+{
+    struct zk_client_news news;
+
+    zk_client_send(&migrate->source, ZK_CLIENT_SYNC,
+                   migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
+    do {
+        zk_client_next(&migrate->source, -1, &news);
+        if (news.kind == ZK_CLIENT_EVENT) {
+            migrate_walk_event(&migrate->walk, &news);
+        }
+    } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
+    return news.kind != ZK_CLIENT_LOST;
+}
+
+/* Follows until it is time to cut over. */
+static int follow(struct migrate *migrate, int64_t idle_ms)
+{
+    uint64_t busy_ms = os_now_ms();
+    int code = CMD_OK;
+
+    while (code == CMD_OK && !is_stopped(migrate, 0)) {
+        uint64_t before = migrate->events;
+        uint64_t now_ms = os_now_ms();
+        uint64_t wait_ms = idle_ms > 0 ? busy_ms + (uint64_t)idle_ms - now_ms : 1000;
+
+        if (idle_ms > 0 && now_ms >= busy_ms + (uint64_t)idle_ms) {
+            return CMD_OK;
+        }
+        bool connected = gather(migrate, (int64_t)min_u64(wait_ms, 1000));
+
+        if (connected && map_count(&migrate->dirty) > 0) {
+            connected = copy_changes(migrate, &code);
+        }
+        if (code == CMD_OK && (!connected || migrate->lost_events)) {
+            code = recover(migrate);
+        }
+        busy_ms = migrate->events != before ? os_now_ms() : busy_ms;
+    }
+    return code;
+}
+
+int migrate_follow(struct migrate *migrate, int64_t idle_ms)
+{
+    struct signalfd_siginfo info;
+    int code = CMD_OK;
+
+    migrate->source.stop_fd = -1;
+    migrate->cli->client->interrupt_fd = -1;
+    migrate->follows = true;
+    code = follow(migrate, idle_ms);
+    progress_clear(&migrate->target.progress);
+    while (read(migrate->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    }
+    if (code == CMD_OK && (!drain(migrate) || !copy_changes(migrate, &code))) {
+        code = code == CMD_OK ? migrate_connect(migrate) : code;
+    }
+    migrate->follows = false;
+    /* A second signal ends the command. */
+    migrate->source.stop_fd = migrate->signal_fd;
+    migrate->cli->client->interrupt_fd = migrate->signal_fd;
+    return code;
+}

@@ -1,0 +1,46 @@
+/*
+ * migrate_index.h - what the target of a migration has: for each znode, by a hash of its path, a
+ * digest of data and ACL, and its count of creates. 24 bytes a znode, in a table that is at most
+ * three quarters full. Pure.
+ */
+#ifndef CLI_MIGRATE_INDEX_H
+#define CLI_MIGRATE_INDEX_H
+
+#include "base/slice.h"
+
+struct migrate_entry {
+    uint64_t path;   /* Hash of the path; 0: the entry is free. */
+    uint64_t digest; /* migrate_digest() of the znode. */
+    uint32_t creates;
+    bool seen; /* The source has it, too. */
+    bool gone; /* It was deleted from the target. */
+};
+
+struct migrate_index {
+    struct migrate_entry *entries;
+    size_t cap;
+    size_t count; /* Without those that are gone. */
+    size_t used;
+};
+
+void migrate_index_clear(struct migrate_index *index);
+
+/* Returns the entry of a path, or NULL. */
+struct migrate_entry *migrate_index_get(const struct migrate_index *index, struct slice path);
+
+/* Adds or replaces an entry, which is `seen` then if `seen`. */
+void migrate_index_put(struct migrate_index *index, struct slice path, uint64_t digest,
+                       uint32_t creates, bool seen);
+
+/* Marks the entry of a path as gone; false: there is none. */
+bool migrate_index_drop(struct migrate_index *index, struct slice path);
+
+/* The sum of an ACL, which does not depend on the order of its entries: begin with 0, and add each
+ * entry. migrate_acl_done() returns 0 for a list that is just world:anyone with all permissions. */
+uint64_t migrate_acl_add(uint64_t sum, uint32_t perms, struct slice scheme, struct slice id);
+uint64_t migrate_acl_done(uint64_t sum);
+
+/* A `data` of NULL is null data. */
+uint64_t migrate_digest(struct slice data, bool is_null, uint64_t acl);
+
+#endif

@@ -1,0 +1,385 @@
+#include "cli/migrate_target.h"
+
+#include "base/base64.h"
+#include "base/jsonw.h"
+#include "cli/cmd.h"
+
+#include <unistd.h>
+
+enum {
+    LINES_BUF_MAX = 256 << 20,
+    PATH_BYTES_MAX = 64 << 10
+};
+
+void migrate_target_init(struct migrate_target *target, struct cli *cli, const char *top)
+{
+    *target = (struct migrate_target){.cli = cli,
+                                      .top = top,
+                                      .refused = json_array(),
+                                      .progress = {.verb = "read"},
+                                      .shows = isatty(STDERR_FILENO) && !cli->settings.verbose};
+    buf_init(&target->lines, LINES_BUF_MAX);
+}
+
+void migrate_target_release(struct migrate_target *target)
+{
+    migrate_index_clear(&target->index);
+    buf_release(&target->lines);
+    json_decref(target->refused);
+    if (target->counters) {
+        (void)fclose(target->counters);
+    }
+}
+
+void migrate_target_refuse(struct migrate_target *target, struct slice path, const char *why)
+{
+    BUF_AUTO(full, PATH_BYTES_MAX);
+
+    buf_printf(&full, "%s", strcmp(target->top, "/") == 0 ? "" : target->top);
+    if (path.len > 0 || full.len == 0) {
+        buf_append_byte(&full, '/');
+        buf_append_slice(&full, path);
+    }
+    target->refused_count++;
+    if (json_array_size(target->refused) >= MIGRATE_NAMED_MAX) {
+        return;
+    }
+    json_t *name = out_string(buf_cstr(&full));
+
+    progress_clear(&target->progress);
+    out_note(&target->cli->out, "zabra migrate: not copied: %s: %s\n", json_string_value(name),
+             why);
+    (void)json_array_append_new(target->refused,
+                                json_pack("{s:o,s:o}", "path", name, "reason", out_string(why)));
+}
+
+/* ---- What the target has ---- */
+
+struct loading {
+    struct migrate_target *target;
+    struct buf line;
+    json_t *names; /* NULL: fill the index. */
+    size_t names_max;
+    bool ended;
+    bool faulty;
+};
+
+static uint32_t perm_bit(const char *name)
+{
+    static const char *const names[] = {"read", "write", "create", "delete", "admin"};
+
+    for (uint32_t bit = 0; bit < sizeof(names) / sizeof(names[0]); bit++) {
+        if (strcmp(name, names[bit]) == 0) {
+            return 1U << bit;
+        }
+    }
+    return strcmp(name, "all") == 0 ? (1U << sizeof(names) / sizeof(names[0])) - 1 : 0;
+}
+
+static uint64_t acl_sum(const json_t *acl)
+{
+    uint64_t sum = 0;
+
+    JSONR_EACH (entry, acl) {
+        uint32_t perms = 0;
+
+        JSONR_EACH (perm, jsonr_at(entry, "perms")) {
+            perms |= perm_bit(json_is_string(perm) ? json_string_value(perm) : "");
+        }
+        sum = migrate_acl_add(sum, perms, slice_str(jsonr_text(entry, "scheme")),
+                              slice_str(jsonr_text(entry, "id")));
+    }
+    return migrate_acl_done(sum);
+}
+
+static bool index_line(struct loading *loading, const json_t *json, struct slice path)
+{
+    const char *text = jsonr_text(json, "data64");
+    uint32_t cversion = (uint32_t)jsonr_number(json, "stat.cversion");
+    uint32_t children = (uint32_t)jsonr_number(json, "stat.numChildren");
+    BUF_AUTO(data, TRANSFER_LINE_MAX);
+
+    if (base64_decode(&data, slice_str(text)) != ERR_OK) {
+        return false;
+    }
+    migrate_index_put(&loading->target->index, path,
+                      migrate_digest(buf_slice(&data), json_is_true(jsonr_at(json, "null")),
+                                     acl_sum(jsonr_at(json, "acl"))),
+                      (cversion + children) / 2, false);
+    return true;
+}
+
+static bool load_line(struct loading *loading, struct slice line)
+{
+    json_auto_t *json = jsonr_parse(line, NULL);
+    const json_t *path = jsonr_at(json, "path");
+
+    if (jsonr_at(json, "end")) {
+        loading->ended = true;
+        loading->target->unreadable = (uint64_t)jsonr_number(json, "skippedUnreadable");
+        return true;
+    }
+    if (jsonr_at(json, "export")) {
+        return true;
+    }
+    if (!json_is_string(path)) {
+        return false;
+    }
+    struct slice name = slice_make(json_string_value(path), json_string_length(path));
+
+    if (!loading->names) {
+        return index_line(loading, json, name);
+    }
+    const struct migrate_entry *entry = migrate_index_get(&loading->target->index, name);
+
+    if ((!entry || !entry->seen) && json_array_size(loading->names) < loading->names_max) {
+        (void)json_array_append(loading->names, jsonr_at(json, "path"));
+    }
+    return true;
+}
+
+static bool load_bytes(void *ctx, struct slice bytes)
+{
+    struct loading *loading = ctx;
+    bool goes = buf_append_slice(&loading->line, bytes);
+    struct slice rest = buf_slice(&loading->line);
+
+    while (goes && slice_find(rest, '\n') < rest.len) {
+        goes = load_line(loading, slice_cut(&rest, '\n'));
+    }
+    buf_consume(&loading->line, loading->line.len - rest.len);
+    loading->faulty = !goes;
+    return goes;
+}
+
+static bool export(struct migrate_target *target, struct loading *loading)
+{
+    struct transfer transfer = {.input = -1,
+                                .take = load_bytes,
+                                .ctx = loading,
+                                .progress = {.verb = "read from zabra"},
+                                .has_lines = true,
+                                .request = {.target = "/export/v1",
+                                            .path = target->top,
+                                            .params = {{"dataformat", "base64"}},
+                                            .accept = "application/x-ndjson"}};
+    int code = CMD_OK;
+
+    progress_clear(&target->progress);
+    buf_init(&loading->line, TRANSFER_LINE_MAX);
+    code = transfer_run(target->cli, &transfer);
+    buf_release(&loading->line);
+    buf_release(&transfer.answer);
+    target->exists = code == CMD_OK;
+    if (code == CMD_NO_NODE) {
+        return true;
+    }
+    if (code == CMD_OK && (!loading->ended || loading->faulty)) {
+        code = cli_fail(target->cli, CMD_FAILED, "CutOff", "the export of zabra is incomplete");
+    } else if (code != CMD_OK) {
+        code = cli_tell(target->cli);
+    }
+    target->code = code;
+    return code == CMD_OK;
+}
+
+bool migrate_target_load(struct migrate_target *target)
+{
+    struct loading loading = {.target = target};
+
+    migrate_index_clear(&target->index);
+    return export(target, &loading);
+}
+
+bool migrate_target_extra(struct migrate_target *target, json_t *names, size_t max)
+{
+    struct loading loading = {.target = target, .names = names, .names_max = max};
+
+    return export(target, &loading);
+}
+
+/* ---- Changes ---- */
+
+/* Removes the lines before `done` and the line `bad`, which was refused. */
+static void drop_lines(struct migrate_target *target, size_t done, size_t bad)
+{
+    struct buf *lines = &target->lines;
+    struct buf kept;
+    size_t count = target->line_count;
+
+    buf_init(&kept, LINES_BUF_MAX);
+    target->line_count = 0;
+    for (size_t i = done; i < count; i++) {
+        size_t end = i + 1 < count ? target->starts[i + 1] : lines->len;
+        size_t start = target->starts[i];
+
+        if (i != bad) {
+            target->starts[target->line_count++] = kept.len;
+            buf_append(&kept, lines->data + start, end - start);
+        }
+    }
+    buf_release(lines);
+    *lines = kept;
+}
+
+/* Takes the answer of a failed import. Returns false when it is not about one line. */
+static bool take_refusal(struct migrate_target *target)
+{
+    const struct client_error *error = &target->cli->client->error;
+    const json_t *import = jsonr_at(error->problem, "import");
+    size_t bad = (size_t)jsonr_number(import, "line");
+    size_t done = (size_t)jsonr_number(import, "lines");
+
+    if (!import || client_unserved(error->exit_code) || bad == 0 || bad > target->line_count ||
+        done >= bad) {
+        return false;
+    }
+    size_t start = target->starts[bad - 1];
+    size_t end = bad < target->line_count ? target->starts[bad] : target->lines.len;
+    json_auto_t *line = jsonr_parse(slice_make(target->lines.data + start, end - start), NULL);
+    struct slice path = slice_str(jsonr_text(line, "path"));
+
+    if (!jsonr_at(line, "creates")) {
+        (void)migrate_index_drop(&target->index, path);
+    }
+    migrate_target_refuse(target, path, error->message);
+    drop_lines(target, done, bad - 1);
+    return true;
+}
+
+bool migrate_target_flush(struct migrate_target *target)
+{
+    while (target->line_count > 0) {
+        struct client_request request = {
+            .method = "POST",
+            .target = "/import/v1",
+            .path = target->top,
+            .params = {{"conflict", "overwrite"}, {"parents", target->exists ? NULL : "true"}},
+            .body = buf_slice(&target->lines),
+            .has_body = true,
+            .keyless = true,
+            .type = "application/x-ndjson"};
+        int code = client_ask(target->cli->client, &request);
+
+        if (code == CMD_OK) {
+            target->exists = true;
+            break;
+        }
+        if (!take_refusal(target)) {
+            progress_clear(&target->progress);
+            target->code = cli_tell(target->cli);
+            return false;
+        }
+    }
+    target->line_count = 0;
+    buf_clear(&target->lines);
+    return true;
+}
+
+bool migrate_target_put(struct migrate_target *target, struct slice line)
+{
+    bool alone = !target->exists; /* The top is created first, with its parents. */
+
+    if ((target->line_count == MIGRATE_LINES_MAX ||
+         (target->line_count > 0 && target->lines.len + line.len > MIGRATE_LINES_BYTES)) &&
+        !migrate_target_flush(target)) {
+        return false;
+    }
+    target->starts[target->line_count++] = target->lines.len;
+    buf_append_slice(&target->lines, line);
+    buf_append_byte(&target->lines, '\n');
+    return !alone || migrate_target_flush(target);
+}
+
+bool migrate_target_raise(struct migrate_target *target, struct slice path, uint32_t creates)
+{
+    struct jsonw json;
+    BUF_AUTO(line, PATH_BYTES_MAX);
+
+    if (!target->counters) {
+        target->counters = tmpfile();
+    }
+    jsonw_init(&json, &line);
+    jsonw_object(&json);
+    jsonw_kv_string(&json, "path", path);
+    jsonw_kv_u64(&json, "creates", creates);
+    jsonw_object_end(&json);
+    buf_append_byte(&line, '\n');
+    if (!target->counters || fwrite(line.data, 1, line.len, target->counters) != line.len) {
+        target->code = cli_fail(target->cli, CMD_FAILED, "File",
+                                "cannot write a temporary file in /tmp: the disk may be full");
+        return false;
+    }
+    return true;
+}
+
+bool migrate_target_raise_all(struct migrate_target *target)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t len = 0;
+    bool goes = migrate_target_flush(target);
+
+    if (!target->counters) {
+        return goes;
+    }
+    rewind(target->counters);
+    while (goes && (len = getline(&line, &cap, target->counters)) > 1) {
+        goes = migrate_target_put(target, slice_make(line, (size_t)len - 1));
+    }
+    goes = goes && migrate_target_flush(target);
+    mem_free(line);
+    (void)fclose(target->counters);
+    target->counters = NULL;
+    return goes;
+}
+
+bool migrate_target_delete(struct migrate_target *target, struct slice path)
+{
+    BUF_AUTO(full, PATH_BYTES_MAX);
+    int code = CMD_OK;
+
+    buf_printf(&full, "%s/", strcmp(target->top, "/") == 0 ? "" : target->top);
+    buf_append_slice(&full, path);
+    if (!migrate_target_flush(target)) {
+        return false;
+    }
+    code = client_ask(target->cli->client,
+                      &(struct client_request){.method = "DELETE",
+                                               .path = buf_cstr(&full),
+                                               .params = {{"recursive", "true"}}});
+    if (client_unserved(code)) {
+        target->code = cli_tell(target->cli);
+        return false;
+    }
+    if (code != CMD_OK && code != CMD_NO_NODE) {
+        migrate_target_refuse(target, path, target->cli->client->error.message);
+    }
+    return true;
+}
+
+bool migrate_target_root_acl(struct migrate_target *target, struct slice acl)
+{
+    BUF_AUTO(body, TRANSFER_PROBLEM_MAX);
+    int code = CMD_OK;
+
+    buf_append_str(&body, "{\"acl\":");
+    buf_append_slice(&body, acl);
+    buf_append_byte(&body, '}');
+    if (!migrate_target_flush(target)) {
+        return false;
+    }
+    code = client_ask(target->cli->client, &(struct client_request){.method = "PATCH",
+                                                                    .path = "/",
+                                                                    .body = buf_slice(&body),
+                                                                    .has_body = true,
+                                                                    .type = "application/json"});
+    if (client_unserved(code)) {
+        target->code = cli_tell(target->cli);
+        return false;
+    }
+    if (code != CMD_OK) {
+        migrate_target_refuse(target, slice_make(NULL, 0), target->cli->client->error.message);
+    }
+    return true;
+}

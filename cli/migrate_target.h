@@ -1,0 +1,67 @@
+/*
+ * migrate_target.h - the zabra side of a migration: what it has, and the changes that make it equal
+ * to the source, sent as imports of many lines. One thread.
+ *
+ * Functions that return false have reported an error that ends the command: `code` is its exit
+ * code. A znode that the ensemble refuses does not end it: it is counted, and the first ones are
+ * named.
+ */
+#ifndef CLI_MIGRATE_TARGET_H
+#define CLI_MIGRATE_TARGET_H
+
+#include "cli/migrate_index.h"
+#include "cli/transfer.h"
+
+enum {
+    MIGRATE_LINES_MAX = 1000,      /* Lines of one import. */
+    MIGRATE_LINES_BYTES = 1 << 20, /* Bytes of one, unless a single line has more. */
+    MIGRATE_NAMED_MAX = 20         /* Refused znodes, and znodes that differ, that are named. */
+};
+
+struct migrate_target {
+    struct cli *cli;
+    const char *top;
+    struct migrate_index index;
+    bool exists;         /* The top exists. */
+    uint64_t unreadable; /* Znodes that the export has left out. */
+    struct buf lines;
+    size_t starts[MIGRATE_LINES_MAX]; /* Where each line begins. */
+    size_t line_count;
+    FILE *counters;  /* Lines for the counts of creates; NULL: none yet. */
+    json_t *refused; /* The first refused znodes: {"path", "reason"}. */
+    uint64_t refused_count;
+    struct progress progress;
+    bool shows;
+    int code;
+};
+
+void migrate_target_init(struct migrate_target *target, struct cli *cli, const char *top);
+void migrate_target_release(struct migrate_target *target);
+
+/* Reads what the target has into the index. */
+bool migrate_target_load(struct migrate_target *target);
+
+/* Adds paths of znodes, relative to the top, that the source does not have (index: not `seen`) to
+ * the list `names`, at most `max`. */
+bool migrate_target_extra(struct migrate_target *target, json_t *names, size_t max);
+
+/* Creates the znode or overwrites its data and ACL. `line` is one of an import. */
+bool migrate_target_put(struct migrate_target *target, struct slice line);
+
+/* Sends the lines that wait. */
+bool migrate_target_flush(struct migrate_target *target);
+
+/* Raises the count of creates once migrate_target_raise_all() is called, after all puts. */
+bool migrate_target_raise(struct migrate_target *target, struct slice path, uint32_t creates);
+bool migrate_target_raise_all(struct migrate_target *target);
+
+/* Deletes a znode and all below it, if it exists. */
+bool migrate_target_delete(struct migrate_target *target, struct slice path);
+
+/* Sets the ACL of the root, which an import leaves alone. `acl`: as JSON. */
+bool migrate_target_root_acl(struct migrate_target *target, struct slice acl);
+
+/* Counts a znode that was not copied, and names it. */
+void migrate_target_refuse(struct migrate_target *target, struct slice path, const char *why);
+
+#endif

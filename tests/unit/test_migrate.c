@@ -1,0 +1,58 @@
+/* What a migration remembers of its target. */
+#include "cli/migrate_index.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+enum {
+    MANY = 20000
+};
+
+static struct slice path_of(char text[32], int number)
+{
+    (void)snprintf(text, 32, "some/path%d", number);
+    return slice_str(text);
+}
+
+TEST(the_index_finds_what_was_put_and_not_dropped)
+{
+    struct migrate_index index = {.entries = NULL};
+    char text[32];
+
+    assert_null(migrate_index_get(&index, slice_str("a")));
+    for (int i = 0; i < MANY; i++) {
+        migrate_index_put(&index, path_of(text, i), (uint64_t)i, (uint32_t)i, false);
+    }
+    for (int i = 0; i < MANY; i += 2) {
+        assert_true(migrate_index_drop(&index, path_of(text, i)));
+        assert_false(migrate_index_drop(&index, path_of(text, i)));
+    }
+    assert_int_equal(index.count, MANY / 2);
+    for (int i = 0; i < MANY; i++) {
+        const struct migrate_entry *entry = migrate_index_get(&index, path_of(text, i));
+
+        assert_int_equal(entry != NULL, i % 2);
+        assert_true(!entry || (entry->digest == (uint64_t)i && entry->creates == (uint32_t)i));
+    }
+    migrate_index_put(&index, path_of(text, 0), 5, 6, true);
+    assert_int_equal(index.count, MANY / 2 + 1);
+    assert_true(migrate_index_get(&index, path_of(text, 0))->seen);
+    migrate_index_clear(&index);
+}
+
+TEST(digests_tell_null_from_empty_and_lists_by_their_entries)
+{
+    struct slice world = slice_str("world");
+    struct slice anyone = slice_str("anyone");
+    uint64_t a = migrate_acl_add(0, 31, slice_str("digest"), slice_str("a:b"));
+    uint64_t open = migrate_acl_add(0, 31, world, anyone);
+
+    assert_int_equal(migrate_acl_done(open), 0);
+    assert_true(migrate_acl_done(migrate_acl_add(0, 1, world, anyone)) != 0);
+    assert_true(migrate_acl_add(a, 1, world, anyone) ==
+                migrate_acl_add(migrate_acl_add(0, 1, world, anyone), 31, slice_str("digest"),
+                                slice_str("a:b")));
+    assert_true(migrate_digest(slice_str(""), true, 0) != migrate_digest(slice_str(""), false, 0));
+    assert_true(migrate_digest(slice_str("x"), false, 0) !=
+                migrate_digest(slice_str("x"), false, a));
+}
