@@ -44,6 +44,7 @@ void zk_close_begin(struct zk_conn *conn, const char *reason)
     if (zk_close_is_begun(conn)) {
         return;
     }
+    conn->lost = conn->lost || conn->state < ZK_OPEN; /* There is no request to be answered. */
     conn->state = ZK_CLOSING;
     conn->reason = reason;
     conn->deadline_ms = os_now_ms() + ZK_LINGER_MS;

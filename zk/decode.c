@@ -10,12 +10,6 @@ enum {
     PATH_BYTES_MIN = 4 /* The length of an empty text. */
 };
 
-void zk_decide(struct zk_request *request, enum zk_code code)
-{
-    request->kind = ZK_DECIDED;
-    request->code = code;
-}
-
 void zk_request_release(struct zk_request *request)
 {
     mem_free(request->multi);

@@ -33,6 +33,10 @@ bool zk_path_is_legal(struct slice path);
 void zk_take_multi(struct zk_decoder *decoder, struct zk_request *request);
 
 /* Makes the request one that is decided. */
-void zk_decide(struct zk_request *request, enum zk_code code);
+static inline void zk_decide(struct zk_request *request, enum zk_code code)
+{
+    request->kind = ZK_DECIDED;
+    request->code = code;
+}
 
 #endif
