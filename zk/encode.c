@@ -47,14 +47,14 @@ static void put_stat(struct buf *out, const struct stat_view *stat)
     out->len += ZK_STAT_BYTES;
 }
 
-/* Null data stays null, but for the znode of the configuration: clients make a text of its data. */
-static void put_data(struct buf *out, struct slice path, const struct blob *data)
+/* Null data stays null, but for znodes that each tree has, which are empty in ZooKeeper. */
+static void put_data(struct buf *out, const struct op_result *result)
 {
-    if (!data && !slice_eq(path, slice_str(STATE_CONFIG_PATH))) {
+    if (!result->data && result->stat.czxid != 0) {
         zk_put_null(out);
         return;
     }
-    zk_put_bytes(out, blob_slice(data));
+    zk_put_bytes(out, blob_slice(result->data));
 }
 
 static void put_acl(struct buf *out, const struct blob *acl)
@@ -110,7 +110,7 @@ static void put_record(struct buf *out, int32_t type, const struct op_args *args
         put_stat(out, &result->stat);
         break;
     case ZK_GET_DATA:
-        put_data(out, args->path, result->data);
+        put_data(out, result);
         put_stat(out, &result->stat);
         break;
     case ZK_GET_ACL:
@@ -261,21 +261,6 @@ void zk_encode_result(struct buf *out, const struct zk_request *request,
     zk_frame_end(out, frame);
 }
 
-void zk_encode_data_head(struct buf *out, int32_t xid, zxid_t zxid, uint32_t data_bytes)
-{
-    size_t frame = begin(out, xid, zxid, ZK_OK);
-
-    ASSERT(data_bytes <= INT32_MAX - HEADER_BYTES - ZK_INT_BYTES - ZK_STAT_BYTES);
-    zk_put_int(out, (int32_t)data_bytes);
-    zk_frame_end(out, frame);
-    zk_patch_int(out, frame, (int32_t)(HEADER_BYTES + ZK_INT_BYTES + data_bytes + ZK_STAT_BYTES));
-}
-
-void zk_encode_data_stat(struct buf *out, const struct stat_view *stat)
-{
-    put_stat(out, stat);
-}
-
 void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32_t timeout_ms,
                        uint64_t session, const uint8_t passwd[ZK_PASSWD_BYTES])
 {
@@ -317,13 +302,6 @@ void zk_list_add(struct buf *out, struct zk_list *list, struct slice text)
 {
     zk_put_bytes(out, text);
     list->count++;
-}
-
-void zk_list_add_entries(struct buf *out, struct zk_list *list, const struct op_result *result)
-{
-    for (uint32_t i = 0; i < result->entry_count; i++) {
-        zk_list_add(out, list, result->entries[i].path);
-    }
 }
 
 void zk_list_end(struct buf *out, struct zk_list *list, const struct stat_view *stat)

@@ -29,11 +29,6 @@ void zk_encode_decided(struct buf *out, const struct zk_request *request, zxid_t
 void zk_encode_result(struct buf *out, const struct zk_request *request,
                       const struct op_result *result, zxid_t zxid);
 
-/* Answers getData in two parts, between which the caller sends the bytes of `data`, which are not
- * copied. `zk_encode_data_stat` is the last part. */
-void zk_encode_data_head(struct buf *out, int32_t xid, zxid_t zxid, uint32_t data_bytes);
-void zk_encode_data_stat(struct buf *out, const struct stat_view *stat);
-
 /* Answers the first frame. timeout_ms 0: the session does not exist (any more), or the passwd is
  * wrong; then `session` and `passwd` are not looked at. */
 void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32_t timeout_ms,
@@ -51,7 +46,6 @@ struct zk_list {
 
 void zk_list_begin(struct buf *out, int32_t xid, zxid_t zxid, struct zk_list *ret_list);
 void zk_list_add(struct buf *out, struct zk_list *list, struct slice text);
-void zk_list_add_entries(struct buf *out, struct zk_list *list, const struct op_result *result);
 /* Ends the frame; `stat` is that of the parent for getChildren2, else NULL. */
 void zk_list_end(struct buf *out, struct zk_list *list, const struct stat_view *stat);
 

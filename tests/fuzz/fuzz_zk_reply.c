@@ -24,7 +24,9 @@ static void encode_list(struct buf *out, const struct zk_request *request,
     struct zk_list list;
 
     zk_list_begin(out, request->xid, reply->zxid, &list);
-    zk_list_add_entries(out, &list, &reply->result);
+    for (uint32_t i = 0; i < reply->result.entry_count; i++) {
+        zk_list_add(out, &list, reply->result.entries[i].path);
+    }
     zk_list_end(out, &list, NULL);
 }
 

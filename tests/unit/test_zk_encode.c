@@ -32,9 +32,6 @@ static const struct zk_reply *answer(struct bench *bench, int32_t type, enum op_
 {
     bench->request.type = type;
     op_args_init(&bench->request.args, op);
-    if (bench->request.path.data) {
-        bench->request.args.path = bench->request.path;
-    }
     buf_clear(&bench->out);
     zk_reply_release(&bench->reply);
     zk_encode_result(&bench->out, &bench->request, &bench->result, 99);
@@ -51,11 +48,11 @@ TEST(an_error_is_a_header_alone, bench, set_up, tear_down)
     assert_int_equal(bench->out.len, 20);
 }
 
-TEST(null_data_stays_null_but_for_the_configuration, bench, set_up, tear_down)
+TEST(null_data_stays_null_but_for_znodes_of_each_tree, bench, set_up, tear_down)
 {
-    bench->request.path = slice_str("/a");
+    bench->result.stat.czxid = 5;
     assert_null(answer(bench, ZK_GET_DATA, OP_GET)->result.data);
-    bench->request.path = slice_str(STATE_CONFIG_PATH);
+    bench->result.stat.czxid = 0;
     assert_non_null(answer(bench, ZK_GET_DATA, OP_GET)->result.data);
     assert_int_equal(bench->reply.result.data->len, 0);
 }
@@ -68,30 +65,14 @@ TEST(a_znode_without_a_list_is_open, bench, set_up, tear_down)
     assert_true(slice_eq(blob_slice(answer(bench, ZK_GET_ACL, OP_GETACL)->result.acl), open));
 }
 
-TEST(data_may_be_sent_from_where_it_is, bench, set_up, tear_down)
-{
-    struct buf parts;
-
-    bench->result.data = blob_new(slice_str("0123456789"));
-    bench->result.stat = (struct stat_view){.czxid = 5, .data_length = 10, .ephemeral_owner = 6};
-    (void)answer(bench, ZK_GET_DATA, OP_GET);
-    buf_init(&parts, 1000);
-    zk_encode_data_head(&parts, 7, 99, 10);
-    buf_append_str(&parts, "0123456789");
-    zk_encode_data_stat(&parts, &bench->result.stat);
-    assert_true(slice_eq(buf_slice(&parts), buf_slice(&bench->out)));
-    buf_release(&parts);
-}
-
 TEST(a_list_may_be_written_in_parts, bench, set_up, tear_down)
 {
-    struct op_entry entries[2] = {{.path = slice_str("x")}, {.path = slice_str("yy")}};
-    struct op_result part = {.entries = entries, .entry_count = 2};
     struct stat_view stat = {.num_children = 3};
     struct zk_list list;
 
     zk_list_begin(&bench->out, 7, 99, &list);
-    zk_list_add_entries(&bench->out, &list, &part);
+    zk_list_add(&bench->out, &list, slice_str("x"));
+    zk_list_add(&bench->out, &list, slice_str("yy"));
     zk_list_add(&bench->out, &list, slice_str("zzz"));
     zk_list_end(&bench->out, &list, &stat);
     bench->request.type = ZK_GET_CHILDREN2;

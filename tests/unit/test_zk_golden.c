@@ -62,7 +62,9 @@ static void answer_front(struct seen *seen, const struct zk_request *request,
         zk_encode_number(&seen->out, request->xid, reply->zxid, reply->number);
     } else if (request->type == ZK_GET_EPHEMERALS) {
         zk_list_begin(&seen->out, request->xid, reply->zxid, &list);
-        zk_list_add_entries(&seen->out, &list, &reply->result);
+        for (uint32_t i = 0; i < reply->result.entry_count; i++) {
+            zk_list_add(&seen->out, &list, reply->result.entries[i].path);
+        }
         zk_list_end(&seen->out, &list, NULL);
     } else if (request->type == ZK_WHO_AM_I) {
         struct op_principal principal = {.address = "127.0.0.1"};

@@ -50,8 +50,9 @@ class Recorder:
         self.start_ms = int(time.time() * 1000) - 60000
 
     def _mask(self, raw):
+        kept = 0 if raw[4:8] == bytes(4) else 16  # Numbers in a header may look like a session's id.
         for real, shown in self.masks:
-            raw = raw.replace(real, shown)
+            raw = raw[:kept] + raw[kept:].replace(real, shown)
         spot = 0
         while spot + 8 <= len(raw):  # Times have no fixed place.
             value = int.from_bytes(raw[spot:spot + 8], "big")
@@ -315,19 +316,25 @@ def lines(rows):
         yield f'GOLDEN({name},\n       "{request}",\n       "{reply}")\n'
 
 
+def record_all(port):
+    """Sends everything to a server with an empty tree. Returns rows: name, request, reply."""
+    rec = Recorder(port)
+    record_basics(rec)
+    rec.take_over("connect_take_over")
+    record_watches(rec)
+    record_multi(rec)
+    record_refused(rec)
+    record_ends(rec)
+    record_hellos(rec)
+    return rec.rows
+
+
 def main():
     with Server() as server:
-        rec = Recorder(server.port)
-        record_basics(rec)
-        rec.take_over("connect_take_over")
-        record_watches(rec)
-        record_multi(rec)
-        record_refused(rec)
-        record_ends(rec)
-        record_hellos(rec)
-    names = [row[0] for row in rec.rows]
+        rows = record_all(server.port)
+    names = [row[0] for row in rows]
     assert len(names) == len(set(names)) and all(re.fullmatch(r"\w+", name) for name in names)
-    now = "".join(lines(rec.rows))
+    now = "".join(lines(rows))
     if "--write" in sys.argv[1:]:
         FILE.write_text(now)
         print(f"{len(names)} frames written")
