@@ -99,6 +99,7 @@ static bool take_prefix(struct migrate *migrate, const char *prefix)
     }
     buf_append_str(&migrate->top, migrate->source.chroot);
     buf_append(&migrate->top, prefix ? prefix : "", len);
+    migrate->target.top = len > 0 ? buf_cstr(&migrate->top) + strlen(migrate->source.chroot) : "/";
     return true;
 }
 
@@ -298,7 +299,6 @@ static int migrate_all(struct migrate *migrate)
 static int run(struct cli *cli)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, 0};
-    const char *prefix = args_get(&cli->args, "prefix");
     struct migrate *migrate = mem_zalloc(1, sizeof(*migrate));
     sigset_t old_mask;
     int code = CMD_USAGE;
@@ -310,7 +310,7 @@ static int run(struct cli *cli)
     migrate->differing = json_array();
     map_init(&migrate->dirty);
     buf_init(&migrate->top, SETTINGS_PATH_MAX);
-    migrate_target_init(&migrate->target, cli, prefix ? prefix : "/");
+    migrate_target_init(&migrate->target, cli, "/");
     if (take_args(migrate)) {
         if (args_has(&cli->args, "watch")) {
             migrate->signal_fd = inherited_take_signals(signals, &old_mask);

@@ -59,7 +59,8 @@ struct migrate {
     struct map dirty;  /* Paths to read again; a value is its own key. */
     bool lost_events;  /* Changes may have been missed: a pass is needed. */
     int signal_fd;     /* -1: none. */
-    bool recursive;    /* One recursive watch; else one-shot watches. */
+    bool recursive;    /* One recursive watch is set. */
+    bool one_shot;     /* The source has no recursive watches: each znode has two. */
 };
 
 /* Makes one pass. Returns CMD_OK, or the exit code of a reported error. */

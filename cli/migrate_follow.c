@@ -25,7 +25,7 @@ int migrate_watch(struct migrate *migrate)
 {
     struct zk_client_news news;
 
-    if (migrate->signal_fd < 0) {
+    if (migrate->signal_fd < 0 || migrate->one_shot) {
         return CMD_OK;
     }
     zk_client_send(&migrate->source, ZK_CLIENT_ADD_WATCH,
@@ -34,9 +34,14 @@ int migrate_watch(struct migrate *migrate)
         zk_client_next(&migrate->source, -1, &news);
     } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
     migrate->recursive = news.kind == ZK_CLIENT_REPLY && news.err == 0;
-    migrate->walk.watch = !migrate->recursive;
-    /* A server before 3.6 answers with an error, and some close the connection. */
-    return news.kind == ZK_CLIENT_LOST ? migrate_connect(migrate) : CMD_OK;
+    if (migrate->recursive) {
+        return CMD_OK;
+    }
+    /* A server before 3.6 does not know the operation, and closes the connection after its answer.
+     */
+    migrate->one_shot = true;
+    migrate->walk.watch = true;
+    return migrate_connect(migrate);
 }
 
 static int by_path(const void *a, const void *b)

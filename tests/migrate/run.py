@@ -284,6 +284,9 @@ def check_prefix(zookeeper, client, zabra):
     assert code == 0 and report["znodes"] == 3, done
     assert "/ü ñ €" in zabra.tree()
     zabra.ask("DELETE", "/znodes/v1/" + urllib.parse.quote("ü ñ €") + "?recursive=true")
+    code, report, done = zabra.migrate(f"--from=127.0.0.1:{zookeeper.port}", "--prefix=/app/",
+                                       f"--auth=digest:{SUPER}", "--into")
+    assert code == 0 and report["znodes"] > 1000 and "/app/d0/n7" in zabra.tree(), done
     print("prefix: copied", flush=True)
 
 
