@@ -5,7 +5,10 @@ build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev lib
   python3 python3-yaml nodejs)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev lld python3
   curl jq chromium-headless-shell zsh fish
-  systemd iproute2)
+  systemd iproute2 python3-kazoo)
+# What only tests/long/native needs.
+native_packages=(python3-kazoo python3-pytest python3-mock python3-objgraph zookeeper
+  default-jdk-headless libslf4j-java libcurator-recipes-java libzookeeper-mt-dev)
 command -v npm >/dev/null || build_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.

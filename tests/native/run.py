@@ -1,0 +1,75 @@
+"""Starts three servers, and runs programs that use client libraries of others against them.
+
+run.py --zookeeper | --zabra BINARY [--fast] [--limit SECONDS] [CLIENT...]
+Exit code 77: a package is missing, nothing was tested.
+"""
+
+import argparse
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import servers
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+FAST_S = 120
+LIMIT_S = 600
+
+
+def python(name, *arguments):
+    return lambda options, ensemble: [
+        sys.executable, "-B", str(HERE / name), *arguments, "--control",
+        str(ensemble.control_port), "--kind", ensemble.name,
+        *(["--fast"] if options.fast else []), ensemble.addresses]
+
+
+CLIENTS = {
+    "kazoo": python("kazoo_checks.py"),
+    "kazoo-suite": python("kazoo_suite.py"),
+}
+
+
+def run_client(name, options, ensemble):
+    began = time.monotonic()
+    command = CLIENTS[name](options, ensemble)
+    try:
+        status = subprocess.run(command, env=servers.environment(ensemble), check=False,
+                                stdin=subprocess.DEVNULL,
+                                timeout=FAST_S if options.fast else options.limit).returncode
+    except subprocess.TimeoutExpired:
+        status = "not ended in time"
+    print(f"{name} on {ensemble.name}: {'FAILED' if status else 'passed'}, "
+          f"{time.monotonic() - began:.0f} s", flush=True)
+    return not status
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--zookeeper", action="store_true")
+    parser.add_argument("--zabra")
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--limit", type=int, default=LIMIT_S)
+    parser.add_argument("clients", nargs="*", choices=[*CLIENTS, []])
+    options = parser.parse_args()
+    if bool(options.zabra) == options.zookeeper:
+        parser.error("give --zookeeper or --zabra BINARY")
+    if not importlib.util.find_spec("kazoo"):
+        print("skipped: the package python3-kazoo is missing, or not for", sys.executable)
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory(prefix="zabra-native-") as data:
+        ensemble = servers.make("zookeeper" if options.zookeeper else "zabra", data, options.zabra)
+        try:
+            passed = [run_client(name, options, ensemble) for name in options.clients or CLIENTS]
+            complaints = ensemble.complaints()
+            if complaints or not all(passed):
+                print(*complaints, ensemble.tail(), sep="\n")
+        finally:
+            ensemble.close()
+    sys.exit(bool(complaints) or not all(passed))
+
+
+main()
