@@ -5,6 +5,7 @@ Starts one replica, sends what record.py sends, and compares each frame with tes
 but for zxids and the order of lists.
 """
 
+import json
 import pathlib
 import re
 import signal
@@ -37,15 +38,18 @@ def start(program, folder):
     deadline = time.monotonic() + START_S
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
-                return process, port
+            # Times stand still, at 0, until the leader knows the clocks of a majority.
+            open_one = urllib.request.Request(f"http://127.0.0.1:{port}/sessions/v1", method="POST")
+            with urllib.request.urlopen(open_one, timeout=2) as answer:
+                if json.load(answer)["opened_ms"] > 0:
+                    return process, port
         except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.terminate()
-                process.wait(60)
-                raise SystemExit("zabra does not start:\n" +
-                                 pathlib.Path(folder + "/log").read_text()) from None
-            time.sleep(0.1)
+            pass
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.terminate()
+            process.wait(60)
+            raise SystemExit("zabra does not start:\n" + pathlib.Path(folder + "/log").read_text())
+        time.sleep(0.05)
 
 
 def without_zxids(there, here):
