@@ -21,29 +21,6 @@ void migrate_forget_dirty(struct migrate *migrate)
     map_init(&migrate->dirty);
 }
 
-int migrate_watch(struct migrate *migrate)
-{
-    struct zk_client_news news;
-
-    if (migrate->signal_fd < 0 || migrate->one_shot) {
-        return CMD_OK;
-    }
-    zk_client_send(&migrate->source, ZK_CLIENT_ADD_WATCH,
-                   migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
-    do {
-        zk_client_next(&migrate->source, -1, &news);
-    } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
-    migrate->recursive = news.kind == ZK_CLIENT_REPLY && news.err == 0;
-    if (migrate->recursive) {
-        return CMD_OK;
-    }
-    /* A server before 3.6 does not know the operation, and closes the connection after its answer.
-     */
-    migrate->one_shot = true;
-    migrate->walk.watch = true;
-    return migrate_connect(migrate);
-}
-
 static int by_path(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

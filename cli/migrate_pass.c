@@ -260,6 +260,29 @@ int migrate_connect(struct migrate *migrate)
                           migrate->source.error);
 }
 
+int migrate_watch(struct migrate *migrate)
+{
+    struct zk_client_news news;
+
+    if (migrate->signal_fd < 0 || migrate->one_shot) {
+        return CMD_OK;
+    }
+    zk_client_send(&migrate->source, ZK_CLIENT_ADD_WATCH,
+                   migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
+    do {
+        zk_client_next(&migrate->source, -1, &news);
+    } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
+    migrate->recursive = news.kind == ZK_CLIENT_REPLY && news.err == 0;
+    if (migrate->recursive) {
+        return CMD_OK;
+    }
+    /* A server before 3.6 does not know the operation, and closes the connection after its answer.
+     */
+    migrate->one_shot = true;
+    migrate->walk.watch = true;
+    return migrate_connect(migrate);
+}
+
 /* Counts what only the target has, and deletes it where this is wanted. */
 static bool take_extra(struct migrate *migrate)
 {
