@@ -38,11 +38,14 @@ def start(program, folder):
     deadline = time.monotonic() + START_S
     while True:
         try:
-            # Times stand still, at 0, until the leader knows the clocks of a majority.
+            # Times stand still, at 0, until the leader knows the clocks of a majority. And the id
+            # of the session must not look like other numbers, such as those of children.
             open_one = urllib.request.Request(f"http://127.0.0.1:{port}/sessions/v1", method="POST")
             with urllib.request.urlopen(open_one, timeout=2) as answer:
-                if json.load(answer)["opened_ms"] > 0:
+                session = json.load(answer)
+                if session["opened_ms"] > 0 and int(session["session"], 16) & 0xffff > 64:
                     return process, port
+                continue
         except OSError:
             pass
         if process.poll() is not None or time.monotonic() > deadline:
