@@ -18,6 +18,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 FAST_S = 120
 LIMIT_S = 600
+JARS = ["curator-client", "curator-framework", "curator-recipes", "zookeeper", "zookeeper-jute",
+        "slf4j-simple", "guava", "netty-all", "failureaccess", "jackson-databind", "jackson-core",
+        "jackson-annotations"]
+CURATOR = ":".join(f"/usr/share/java/{jar}.jar" for jar in JARS)
 
 
 def python(name, *arguments):
@@ -27,9 +31,21 @@ def python(name, *arguments):
         *(["--fast"] if options.fast else []), ensemble.addresses]
 
 
+def curator(options, ensemble):
+    """Compiles the checks, which need a JDK."""
+    build = ensemble.data / "classes"
+    build.mkdir(exist_ok=True)
+    source = HERE / "java" / "CuratorChecks.java"
+    subprocess.run(["javac", "-nowarn", "-cp", CURATOR, "-d", build, source], check=True,
+                   timeout=FAST_S, stderr=subprocess.DEVNULL)
+    return ["java", *servers.JAVA_FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-cp", f"{CURATOR}:{build}", "CuratorChecks"]
+
+
 CLIENTS = {
     "kazoo": python("kazoo_checks.py"),
     "kazoo-suite": python("kazoo_suite.py"),
+    "curator": curator,
 }
 
 
