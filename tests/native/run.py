@@ -18,6 +18,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 FAST_S = 120
 LIMIT_S = 600
+REQUESTS = 50000
+REQUESTS_FAST = 2000
+RECORDED = HERE / "answers.txt"
 JARS = ["curator-client", "curator-framework", "curator-recipes", "zookeeper", "zookeeper-jute",
         "slf4j-simple", "guava", "netty-all", "failureaccess", "jackson-databind", "jackson-core",
         "jackson-annotations"]
@@ -29,6 +32,15 @@ def python(name, *arguments):
         sys.executable, "-B", str(HERE / name), *arguments, "--control",
         str(ensemble.control_port), "--kind", ensemble.name,
         *(["--fast"] if options.fast else []), ensemble.addresses]
+
+
+def differential(options, ensemble):
+    """ZooKeeper's answers to as many requests are recorded by a run before; the few are in git."""
+    record = RECORDED if options.fast else options.record
+    word = "--write" if ensemble.name == "zookeeper" else "--compare"
+    count = REQUESTS_FAST if options.fast else REQUESTS
+    return [sys.executable, "-B", str(HERE / "differential.py"), "--count", str(count), word,
+            str(record), ensemble.addresses.split(",")[0]]
 
 
 def curator(options, ensemble):
@@ -46,6 +58,7 @@ CLIENTS = {
     "kazoo": python("kazoo_checks.py"),
     "kazoo-suite": python("kazoo_suite.py"),
     "curator": curator,
+    "differential": differential,
 }
 
 
@@ -68,6 +81,7 @@ def main():
     parser.add_argument("--zookeeper", action="store_true")
     parser.add_argument("--zabra")
     parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--record", type=pathlib.Path, default="build/native-answers.txt")
     parser.add_argument("--limit", type=int, default=LIMIT_S)
     parser.add_argument("clients", nargs="*", choices=[*CLIENTS, []])
     options = parser.parse_args()
