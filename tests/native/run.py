@@ -54,10 +54,19 @@ def curator(options, ensemble):
             "-cp", f"{CURATOR}:{build}", "CuratorChecks"]
 
 
+def c_client(options, ensemble):
+    """Compiles the checks, which need libzookeeper-mt-dev."""
+    program = ensemble.data / "c_checks"
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-DTHREADED", "-o", program,
+                    HERE / "c_checks.c", "-lzookeeper_mt"], check=True, timeout=FAST_S)
+    return [program]
+
+
 CLIENTS = {
     "kazoo": python("kazoo_checks.py"),
     "kazoo-suite": python("kazoo_suite.py"),
     "curator": curator,
+    "c": c_client,
     "differential": differential,
 }
 
