@@ -7,6 +7,7 @@ Exit code 77: a package is missing, nothing was tested.
 import argparse
 import importlib.util
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,11 +63,22 @@ def c_client(options, ensemble):
     return [program]
 
 
+def node(options, ensemble):
+    """Installs the library beside a copy of the checks."""
+    folder = ensemble.data / "node"
+    shutil.copytree(HERE / "node", folder)
+    subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+                   cwd=folder, check=True, timeout=FAST_S, stdout=subprocess.DEVNULL)
+    return ["node", folder / "checks.js"]
+
+
 CLIENTS = {
     "kazoo": python("kazoo_checks.py"),
     "kazoo-suite": python("kazoo_suite.py"),
     "curator": curator,
     "c": c_client,
+    "zkcli": python("zkcli_checks.py"),
+    "node": node,
     "differential": differential,
 }
 
