@@ -432,7 +432,20 @@ const rights = {
 
 const SOME_DEAD = '--endpoints 127.0.0.1:1,$ZABRA_ENDPOINTS';
 
+// A replica speaks ZooKeeper's protocol, too: here it is the source of its own ensemble.
+const SOURCE = '--from ${ZABRA_ENDPOINTS%%,*} --no-counters';
+
 const about = {
+  migrate: {
+    success: [
+      `z migrate ${SOURCE} --prefix $P/here --into`,
+      `z migrate ${SOURCE} --prefix $P/here --into --dry-run`,
+    ],
+    'not found': [`z migrate ${SOURCE} --prefix $P/none`],
+    conflict: [`z migrate ${SOURCE} --prefix $P/here`],
+    'no permission': ['z migrate --from ${ZABRA_ENDPOINTS%%,*} --prefix $P/here --into'],
+    'no ensemble': [[`z migrate ${SOURCE}`, { said: 'Source' }]],
+  },
   status: {
     success: ['z status', `z status ${SOME_DEAD}`],
     'not found': 'there is nothing to find',

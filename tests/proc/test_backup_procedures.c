@@ -64,6 +64,8 @@ static void localise(const char *line, uint32_t at, struct buf *out)
     }
 }
 
+static uint32_t run_block(const char *heading, uint32_t block, uint32_t at);
+
 static void run_line(const char *line, uint32_t at)
 {
     struct buf here;
@@ -77,6 +79,10 @@ static void run_line(const char *line, uint32_t at)
     if (strcmp(line, "systemctl start zabra") == 0) {
         (void)mkdir(ensemble.replicas[at].data, 0700); /* StateDirectory= of the unit. */
         ensemble_start(&ensemble, at);
+        return;
+    }
+    if (strcmp(line, "systemctl start zabra-backup") == 0) { /* The unit runs the daily line. */
+        assert_int_equal(run_block("Daily backup", 1, at), 1);
         return;
     }
     buf_init(&here, LINE_MAX_BYTES);
