@@ -143,7 +143,9 @@ static bool take_long(struct parse *parse, const char *word)
 
         return meant ? ARGS_REFUSE(parse->args, "there is no option --%.*s; did you mean --%s?",
                                    (int)len, word, meant)
-                     : ARGS_REFUSE(parse->args, "there is no option --%.*s", (int)len, word);
+                     : ARGS_REFUSE(parse->args, "there is no option --%.*s: zabra %s%s%s", (int)len,
+                                   word, parse->cmd->name, *parse->cmd->usage ? " " : "",
+                                   parse->cmd->usage);
     }
     if (option->value) {
         return take_valued(parse, option, equals ? equals + 1 : NULL);

@@ -113,6 +113,8 @@ TEST(mistakes_are_reported)
 {
     assert_false(parse(&plain, "/a --versoin 3"));
     assert_string_equal(args.error, "there is no option --versoin; did you mean --version?");
+    assert_false(parse(&plain, "/a --colour"));
+    assert_string_equal(args.error, "there is no option --colour: zabra x PATH");
     assert_false(parse(&plain, "/a -q"));
     assert_string_equal(args.error, "there is no option -q");
     assert_false(parse(&plain, "/a --version"));
