@@ -81,6 +81,21 @@ void cert_kit_add(const struct cert_kit *kit, const char *name, const struct cer
     issue_release(&pair);
 }
 
+void cert_kit_add_server(const struct cert_kit *kit, const char *name, const char *common)
+{
+    const struct cert_kit_spec spec = {
+        .kind = ISSUE_SERVER, .common = common, .names = CERT_KIT_LOCAL};
+
+    cert_kit_add(kit, name, &spec);
+}
+
+void cert_kit_add_client(const struct cert_kit *kit, const char *common)
+{
+    const struct cert_kit_spec spec = {.kind = ISSUE_CLIENT, .common = common};
+
+    cert_kit_add(kit, common, &spec);
+}
+
 void cert_kit_open(struct cert_kit *kit)
 {
     static const struct cert_kit_spec spec = {.kind = ISSUE_CA, .common = "tests"};

@@ -59,6 +59,10 @@ void cert_kit_close(struct cert_kit *kit); /* Removes the directory with all fil
  * there under this name is overwritten. */
 void cert_kit_add(const struct cert_kit *kit, const char *name, const struct cert_kit_spec *spec);
 
+/* The same for a server on this machine, and a client, without a URI. */
+void cert_kit_add_server(const struct cert_kit *kit, const char *name, const char *common);
+void cert_kit_add_client(const struct cert_kit *kit, const char *common);
+
 /* Writes a pair as "NAME.pem" and "NAME.key", or any bytes as the file NAME, by a rename: a reader
  * sees the old file or the new one. */
 void cert_kit_put(const struct cert_kit *kit, const char *name, const struct issue_pair *pair);

@@ -16,22 +16,13 @@ static char keys[ENSEMBLE_KEYS_MAX];
     "openssl s_client -connect ${ZABRA_ENDPOINTS#https://} -cert $C/bob.pem -key $C/bob.key " \
     "</dev/null 2>/dev/null | sed -n 's/^subject=//p'"
 
-static void add_server(const char *common)
-{
-    const struct cert_kit_spec spec = {
-        .kind = ISSUE_SERVER, .common = common, .names = CERT_KIT_LOCAL};
-
-    cert_kit_add(&certs, "replica", &spec);
-}
-
 static void set_up(void)
 {
-    static const struct cert_kit_spec bob = {.kind = ISSUE_CLIENT, .common = "bob"};
     char endpoint[64];
 
     cert_kit_open(&certs);
-    cert_kit_add(&certs, "bob", &bob);
-    add_server("first");
+    cert_kit_add_client(&certs, "bob");
+    cert_kit_add_server(&certs, "replica", "first");
     ensemble_tls_keys(certs.dir, "replica", "required", "required",
                       "maxBackupBytesPerSecond=1048576\n" ENSEMBLE_SUPER, keys);
     ensemble_open(&ensemble, 1, NULL);
@@ -65,7 +56,7 @@ TEST(a_certificate_is_replaced_during_a_backup, set_up, tear_down)
     assert_int_equal(shell("[ ! -e $D/none ] && [ ! -e $D/none.part ]"), 0);
     shell_start(&job, "zabra backup --verify " ROOT CLIENT "$D/b 2>&1");
     assert_int_equal(shell("eval \"$LIB\"; await '[ -s $D/b.part ]'"), 0);
-    add_server("second");
+    cert_kit_add_server(&certs, "replica", "second");
     ensemble_signal(&ensemble, 0, SIGHUP);
     assert_int_equal(shell("eval \"$LIB\"; await '" SUBJECT " | grep -q second' && [ -e $D/b.part "
                            "] && [ ! -e $D/b ]"),

@@ -45,10 +45,8 @@ static void open_all(void)
     static char keys[ENSEMBLE_KEYS_MAX];
 
     cert_kit_open(&kit);
-    cert_kit_add(
-        &kit, "server",
-        &(struct cert_kit_spec){.kind = ISSUE_SERVER, .common = "s", .names = CERT_KIT_LOCAL});
-    cert_kit_add(&kit, "bob", &(struct cert_kit_spec){.kind = ISSUE_CLIENT, .common = "bob"});
+    cert_kit_add_server(&kit, "server", "s");
+    cert_kit_add_client(&kit, "bob");
     ensemble_tls_keys(kit.dir, "server", "optional", "ask", "", keys);
     ensemble_launch(&ensemble, 3, keys);
     shell_open(&ensemble);

@@ -47,13 +47,9 @@ static void add_audit_file(uint32_t index)
 
 static void open_all(void)
 {
-    static const struct cert_kit_spec server = {
-        .kind = ISSUE_SERVER, .common = "replica", .names = CERT_KIT_LOCAL};
-    static const struct cert_kit_spec front = {.kind = ISSUE_CLIENT, .common = "front"};
-
     cert_kit_open(&certs);
-    cert_kit_add(&certs, "replica", &server);
-    cert_kit_add(&certs, "front", &front);
+    cert_kit_add_server(&certs, "replica", "replica");
+    cert_kit_add_client(&certs, "front");
     (void)snprintf(keys, sizeof(keys),
                    "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
                    "clientCaFile=%s/ca.pem\nclientCertificates=ask\nsuperX509=CN=front\n"

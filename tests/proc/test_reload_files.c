@@ -23,19 +23,11 @@ static struct cert_kit certs;   /* The files of TLS. */
 static struct cert_kit secrets; /* The secret of the replicas, in another directory. */
 static char keys[2048];
 
-static void add_server(const char *common)
-{
-    const struct cert_kit_spec spec = {
-        .kind = ISSUE_SERVER, .common = common, .names = CERT_KIT_LOCAL};
-
-    cert_kit_add(&certs, "replica", &spec);
-}
-
 static void set_up(void)
 {
     cert_kit_open(&certs);
     cert_kit_open(&secrets);
-    add_server("first");
+    cert_kit_add_server(&certs, "replica", "first");
     cert_kit_write(&secrets, "secret", slice_str(SECRET "\n"));
     ensemble_open(&ensemble, 1, NULL);
     (void)snprintf(
@@ -93,7 +85,7 @@ TEST_GROUP(set_up, tear_down)
 
 TEST(one_request_reads_everything_again)
 {
-    add_server("asked");
+    cert_kit_add_server(&certs, "replica", "asked");
     shell_expect("mv $D/audit.log $D/audit.log.1 && " RELOAD, 0,
                  "{\"reloaded\":[\"auditFile\",\"peerKeys\",\"clientTls\"]}200");
     assert_true(shows("asked"));
@@ -132,7 +124,7 @@ TEST(what_is_no_file_is_named)
     assert_int_equal(mkfifo(path, 0600), 0);
     shell_expect(RELOAD, 0, "is not a regular file; check the path");
     assert_int_equal(unlink(path), 0);
-    add_server("file");
+    cert_kit_add_server(&certs, "replica", "file");
     (void)cert_kit_path(&secrets, "secret", path);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -157,7 +149,7 @@ TEST(a_file_system_that_hangs_delays_nothing_else)
     assert_true(shows("CN")); /* Handshakes, with the certificate from before. */
     cert_kit_write(&secrets, "secret", slice_str(SECRET "\n" SECRET "\n"));
     ENSEMBLE_WAIT(&ensemble, metric("zabra_peer_key_reloads_total") > before + 1);
-    add_server("after");
+    cert_kit_add_server(&certs, "replica", "after");
     answer_again();
     ENSEMBLE_WAIT(&ensemble, shows("after"));
     ENSEMBLE_WAIT(&ensemble, metric("zabra_reloads_stuck") == 0);

@@ -2,13 +2,11 @@
  * cut out of the page and run on three replicas. Only host names and ports are replaced. */
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
+#include "tests/proc/page.h"
 #include "tests/proc/shell.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     REPLICAS = 3,
@@ -19,17 +17,13 @@ enum {
 
 static struct ensemble ensemble;
 static uint16_t probes[REPLICAS];
-static int top_fd; /* The working directory of the tests. */
 
-/* Writes a block of the chapter to $D/NAME. */
-static void cut_out(int block, const char *name)
+static void cut_out(uint32_t number, const char *name)
 {
-    assert_int_equal(
-        shell("awk '/^## Production in ten lines/ { on = 1; next } /^## / { on = 0 } !on { next } "
-              "/^```/ { open = !open; count += open; next } open && count == %d' "
-              "%s/docs/security.md >$D/%s && [ -s $D/%s ]",
-              block, ZABRA_TOP, name, name),
-        0);
+    const struct page_block block = {
+        .page = "docs/security.md", .heading = "Production in ten lines", .number = number};
+
+    page_cut(&block, name);
 }
 
 /* Runs the lines with localhost in place of the names of the hosts. */
@@ -45,6 +39,7 @@ static void make_files(void)
 
 static void configure(void)
 {
+    make_files();
     cut_out(CONFIGURATION, "lines");
     shell_expect("grep -c = $D/lines", 0, "10\n");
     shell_expect("grep -cv = $D/lines", 1, "0\n");
@@ -71,11 +66,7 @@ static void configure(void)
 static void close_tree(void)
 {
     cut_out(CLOSING, "closing");
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        assert_int_equal(shell("sed -i 's/zk%u[.]example[.]org:9998/localhost:%u/' $D/closing",
-                               i + 1, ensemble.replicas[i].client_port),
-                         0);
-    }
+    page_localize(&ensemble, "closing");
     shell_expect("sed -n 's/^export //p' $D/closing | tr ' ' '\\n' >$D/variables; "
                  "grep -c localhost $D/variables",
                  0, "1\n");
@@ -88,21 +79,7 @@ static void close_tree(void)
 
 static void open_page(void)
 {
-    top_fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(top_fd >= 0);
-    ensemble_open(&ensemble, REPLICAS, NULL);
-    shell_open(&ensemble);
-    assert_int_equal(chdir(ensemble.dir), 0); /* The page has files in tls/. */
-    assert_int_equal(unsetenv("ZABRA_ENDPOINTS"), 0);
-    make_files();
-    configure();
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        ensemble_start(&ensemble, i);
-    }
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        assert_int_equal(
-            shell("eval \"$LIB\"; await 'curl -sSf http://127.0.0.1:%u/readyz'", probes[i]), 0);
-    }
+    page_ensemble_open(&ensemble, REPLICAS, configure, probes);
     close_tree();
     shell_expect("zabra cert client --dir tls --name billing && "
                  "zabra cert client --dir tls --name eve && zabra cert ca --dir other && "
@@ -112,9 +89,7 @@ static void open_page(void)
 
 static void close_page(void)
 {
-    ensemble_close(&ensemble);
-    assert_int_equal(fchdir(top_fd), 0);
-    close(top_fd);
+    page_ensemble_close(&ensemble);
 }
 
 TEST_GROUP(open_page, close_page)

@@ -3,11 +3,8 @@
  * ports and directories are replaced. */
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
+#include "tests/proc/page.h"
 #include "tests/proc/shell.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum {
     REPLICAS = 3,
@@ -18,22 +15,16 @@ enum {
 
 static struct ensemble ensemble;
 static uint16_t probes[REPLICAS];
-static int top_fd; /* The working directory of the tests. */
 
-/* Writes a block of the chapter to $D/NAME, with the ports of the clients. */
-static void cut_out(int block, const char *name)
+static void cut_out(uint32_t number, const char *name)
 {
-    assert_int_equal(
-        shell("awk '/^## Three machines in ten minutes/ { on = 1; next } /^## / { on = 0 } "
-              "!on { next } /^```/ { open = !open; count += open && /sh$/; sh = /sh$/; next } "
-              "open && sh && count == %d' %s/docs/operating.md >$D/%s && [ -s $D/%s ]",
-              block, ZABRA_TOP, name, name),
-        0);
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        assert_int_equal(shell("sed -i 's/zk%u[.]example[.]org:9998/localhost:%u/' $D/%s", i + 1,
-                               ensemble.replicas[i].client_port, name),
-                         0);
-    }
+    const struct page_block block = {.page = "docs/operating.md",
+                                     .heading = "Three machines in ten minutes",
+                                     .kind = "sh",
+                                     .number = number};
+
+    page_cut(&block, name);
+    page_localize(&ensemble, name);
 }
 
 /* Each replica gets the directory that the page makes for it: what the test has for it are its
@@ -76,28 +67,13 @@ static void close_tree(void)
 
 static void open_page(void)
 {
-    top_fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(top_fd >= 0);
-    ensemble_open(&ensemble, REPLICAS, NULL);
-    shell_open(&ensemble);
-    assert_int_equal(chdir(ensemble.dir), 0);
-    assert_int_equal(unsetenv("ZABRA_ENDPOINTS"), 0);
-    configure();
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        ensemble_start(&ensemble, i);
-    }
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        assert_int_equal(
-            shell("eval \"$LIB\"; await 'curl -sSf http://127.0.0.1:%u/readyz'", probes[i]), 0);
-    }
+    page_ensemble_open(&ensemble, REPLICAS, configure, probes);
     close_tree();
 }
 
 static void close_page(void)
 {
-    ensemble_close(&ensemble);
-    assert_int_equal(fchdir(top_fd), 0);
-    close(top_fd);
+    page_ensemble_close(&ensemble);
 }
 
 TEST_GROUP(open_page, close_page)

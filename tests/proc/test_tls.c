@@ -13,21 +13,11 @@ static char keys[ENSEMBLE_KEYS_MAX];
 
 #define ROOT "Authorization: Basic c3VwZXI6cm9vdA=="
 
-static void add_server(const char *common)
-{
-    const struct cert_kit_spec spec = {
-        .kind = ISSUE_SERVER, .common = common, .names = CERT_KIT_LOCAL};
-
-    cert_kit_add(&certs, "replica", &spec);
-}
-
 static void set_up(void)
 {
-    static const struct cert_kit_spec bob = {.kind = ISSUE_CLIENT, .common = "bob"};
-
     cert_kit_open(&certs);
-    cert_kit_add(&certs, "bob", &bob);
-    add_server("first");
+    cert_kit_add_client(&certs, "bob");
+    cert_kit_add_server(&certs, "replica", "first");
     ensemble_tls_keys(certs.dir, "replica", "optional", "ask", ENSEMBLE_SUPER, keys);
     ensemble_open(&ensemble, 1, NULL);
     ensemble.keys = keys;
@@ -135,17 +125,17 @@ TEST(a_renegotiation_is_in_the_log)
 TEST(certificates_are_reloaded_by_a_signal_and_by_a_change)
 {
     assert_true(shows("first"));
-    add_server("second");
+    cert_kit_add_server(&certs, "replica", "second");
     ensemble_signal(&ensemble, 0, SIGHUP);
     ENSEMBLE_WAIT(&ensemble, shows("second"));
-    add_server("third"); /* Without a signal, within five seconds. */
+    cert_kit_add_server(&certs, "replica", "third"); /* Without a signal, within five seconds. */
     ENSEMBLE_WAIT(&ensemble, shows("third"));
     cert_kit_write(&certs, "replica.key", slice_str("broken"));
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_tls_reload_errors_total") > 0);
     assert_true(log_has("changed files of clientTls: not reloaded: tlsKeyFile: "));
     assert_true(log_has("; the old files stay in use"));
     assert_true(shows("third"));
-    add_server("fourth");
+    cert_kit_add_server(&certs, "replica", "fourth");
     ENSEMBLE_WAIT(&ensemble, shows("fourth"));
 }
 
@@ -153,7 +143,7 @@ TEST(certificates_are_reloaded_by_a_signal_and_by_a_change)
  * result is the same. */
 TEST(certificates_are_reloaded_by_an_operation)
 {
-    add_server("asked");
+    cert_kit_add_server(&certs, "replica", "asked");
     shell_expect(CURL "-u super:root -X POST -w '%{http_code}' "
                       "\"https://$ZABRA_ENDPOINTS/status/v1?op=reload\"",
                  0, "{\"reloaded\":[\"clientTls\"]}200");
@@ -176,7 +166,7 @@ TEST(certificates_are_reloaded_by_an_operation)
     shell_expect(CURL "-u bob:pw -X POST -w '%{http_code}' -o $D/said "
                       "\"https://$ZABRA_ENDPOINTS/status/v1?op=reload\"",
                  0, "403");
-    add_server("after");
+    cert_kit_add_server(&certs, "replica", "after");
     ENSEMBLE_WAIT(&ensemble, shows("after"));
 }
 
@@ -186,7 +176,7 @@ TEST(a_stream_goes_on_through_a_reload)
 
     shell_start(&stream, CURL "-N https://$ZABRA_ENDPOINTS/watch/v1/through?mode=persistent");
     ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_http_streams") > 0);
-    add_server("fifth");
+    cert_kit_add_server(&certs, "replica", "fifth");
     ensemble_signal(&ensemble, 0, SIGHUP);
     ENSEMBLE_WAIT(&ensemble, shows("fifth"));
     shell_expect("zabra create /through said", 0, "/through");
@@ -206,7 +196,7 @@ TEST(a_start_without_usable_files_writes_nothing)
                  "zabra serve --config $D/never.cfg 2>&1",
                  2, "holds no private key");
     shell_expect("ls -d $D/never 2>&1", 2, "No such file"); /* Nothing was written. */
-    add_server("sixth");
+    cert_kit_add_server(&certs, "replica", "sixth");
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);
     assert_true(shows("sixth"));

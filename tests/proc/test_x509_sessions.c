@@ -21,23 +21,13 @@ static char secret[FIELD_MAX];
 static char session[FIELD_MAX]; /* Its public id. */
 static char keys[2048];
 
-static void add_client(const char *name)
-{
-    const struct cert_kit_spec spec = {.kind = ISSUE_CLIENT, .common = name};
-
-    cert_kit_add(&certs, name, &spec);
-}
-
 static void open_all(void)
 {
-    static const struct cert_kit_spec server = {
-        .kind = ISSUE_SERVER, .common = "replica", .names = CERT_KIT_LOCAL};
-
     cert_kit_open(&certs);
-    cert_kit_add(&certs, "replica", &server);
-    add_client("bob");
-    add_client("eve");
-    add_client("root");
+    cert_kit_add_server(&certs, "replica", "replica");
+    cert_kit_add_client(&certs, "bob");
+    cert_kit_add_client(&certs, "eve");
+    cert_kit_add_client(&certs, "root");
     (void)snprintf(keys, sizeof(keys),
                    "clientTls=optional\ntlsCertFile=%s/replica.pem\ntlsKeyFile=%s/replica.key\n"
                    "clientCaFile=%s/ca.pem\nclientCertificates=ask\nsuperX509=CN=root\n"

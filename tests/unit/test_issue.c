@@ -329,9 +329,7 @@ TEST(the_kit_writes_private_files_and_removes_them)
     struct stat info;
 
     cert_kit_open(&kit);
-    cert_kit_add(
-        &kit, "server",
-        &(struct cert_kit_spec){.kind = ISSUE_SERVER, .common = "s", .names = CERT_KIT_LOCAL});
+    cert_kit_add_server(&kit, "server", "s");
     assert_int_equal(stat(CERT_KIT_PATH(&kit, "server.key"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
     assert_int_equal(stat(CERT_KIT_PATH(&kit, "server.pem"), &info), 0);
