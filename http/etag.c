@@ -120,7 +120,7 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
         http_etag_config(op_change_version(blob_slice(result->change)), out);
         return;
     }
-    if (!result->has_stat) {
+    if (!result->has_stat || (result->computed && def->shape != OP_SHAPE_ACL)) {
         return;
     }
     if (def->shape == OP_SHAPE_ACL) {

@@ -272,7 +272,9 @@ struct op_result {
     zxid_t upto; /* 0 for other operations. */
     bool has_stat;
     struct stat_view stat; /* Stat of the znode; with ERR_BAD_VERSION the present stat. */
-    struct slice path;     /* Full path, created name included. */
+    bool computed;     /* Some of the data is computed by each read (zookeeper_stats): it may change
+                          while all stats stay, so the answer has no ETag. */
+    struct slice path; /* Full path, created name included. */
     struct blob *data;
     struct blob *acl; /* getacl: encoded list, one reference; NULL: open to all. */
     /* A change of the members: the answer, encoded as in change.h, one reference; also with

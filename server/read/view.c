@@ -166,13 +166,14 @@ void view_look(const struct state *state, const struct op_principal *who,
     }
     result->err = ERR_OK;
     result->has_stat = true;
-    znode_stat(node, &result->stat);
+    state_shown_stat(state, node, &result->stat);
+    result->computed = state_is_computed(state, node);
     if (args->perms) {
         result->has_perms = true;
         result->perms = acl_perms(state_acl(state, znode_acl(node)), who);
     }
     if (args->op == OP_GET) {
-        result->data = blob_ref(znode_data(node));
+        result->data = state_shown_data(state, node);
     }
 }
 

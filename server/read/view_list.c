@@ -19,10 +19,11 @@ bool view_add_entry(const struct state *state, const struct op_args *args, const
     *entry = (struct op_entry){.path = slice_make(NULL, name.len)};
     entry->hidden = args->with != OP_WITH_NAMES && !view_may_read(state, page->who, node);
     if (!entry->hidden) {
-        znode_stat(node, &entry->stat);
+        state_shown_stat(state, node, &entry->stat);
+        result->computed |= state_is_computed(state, node);
     }
     if (args->with == OP_WITH_DATA && !entry->hidden) {
-        entry->data = blob_ref(znode_data(node));
+        entry->data = state_shown_data(state, node);
         page->data_bytes += entry->stat.data_length;
         page->full = page->data_bytes >= VIEW_DATA_BYTES_MAX;
     }

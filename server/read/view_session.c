@@ -264,7 +264,7 @@ void view_acl(const struct state *state, const struct op_principal *who, const s
         return;
     }
     result->has_stat = true;
-    znode_stat(node, &result->stat);
+    state_shown_stat(state, node, &result->stat);
     result->has_acl = true;
     result->acl = view_shown_acl(state_acl_blob(state, index), who);
 }

@@ -463,10 +463,10 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
         .session = apply->session,
     };
     if (apply->node != NULL) {
-        znode_stat(apply->node, &change->stat);
+        state_shown_stat(apply->state, apply->node, &change->stat);
     }
     if (apply->node != NULL && (effect->type == TXN_CREATE || effect->type == TXN_SET)) {
-        change->data = blob_ref(apply->node->data);
+        change->data = state_shown_data(apply->state, apply->node);
     }
     if (effect->type == TXN_ANSWER) {
         change->data = blob_new(effect->answer.bytes);

@@ -1,6 +1,13 @@
 #include "base/hash.h"
 #include "server/state/state_int.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    STATS_TEXT_MAX = 64 /* "count=N,bytes=N" */
+};
+
 static struct quota *of_order(struct avl_node *node)
 {
     return node != NULL ? avl_entry(node, struct quota, order) : NULL;
@@ -261,6 +268,67 @@ const struct state_quota *state_quota_after(const struct state *state, struct sl
         quota = of_order(avl_next(&quota->order));
     }
     return quota != NULL ? &quota->shown : NULL;
+}
+
+/* ---- What clients see of a znode. ---- */
+
+/* Returns the quota whose usage is the data of this znode, or NULL. */
+static const struct quota *shown_by(const struct state *state, const struct znode *node)
+{
+    struct slice root = slice_str(STATE_QUOTA_PATH);
+    struct slice path;
+    struct buf buf;
+
+    if (state->quotas.count == 0 || node->name_len != strlen(STATE_STATS_NAME) ||
+        memcmp(node->name, STATE_STATS_NAME, node->name_len) != 0) {
+        return NULL;
+    }
+    buf_init(&buf, STATE_PATH_MAX);
+    walk_path_of(node->parent, &buf);
+    ASSERT(!buf.overflow);
+    path = buf_slice(&buf);
+    const struct quota *quota =
+        path_is_within(path, root) ? find(state, slice_from(path, root.len)) : NULL;
+
+    buf_release(&buf);
+    return quota;
+}
+
+static size_t text_of_usage(const struct quota *quota, char text[STATS_TEXT_MAX])
+{
+    int len = snprintf(text, STATS_TEXT_MAX, "count=%" PRIu64 ",bytes=%" PRIu64, quota->shown.count,
+                       quota->shown.bytes);
+
+    ASSERT(len > 0 && len < STATS_TEXT_MAX);
+    return (size_t)len;
+}
+
+bool state_is_computed(const struct state *state, const struct znode *node)
+{
+    return shown_by(state, node) != NULL;
+}
+
+struct blob *state_shown_data(const struct state *state, const struct znode *node)
+{
+    const struct quota *quota = shown_by(state, node);
+    char text[STATS_TEXT_MAX];
+
+    if (quota == NULL) {
+        return blob_ref(node->data);
+    }
+    return blob_new(slice_make(text, text_of_usage(quota, text)));
+}
+
+void state_shown_stat(const struct state *state, const struct znode *node,
+                      struct stat_view *ret_stat)
+{
+    const struct quota *quota = shown_by(state, node);
+    char text[STATS_TEXT_MAX];
+
+    znode_stat(node, ret_stat);
+    if (quota != NULL) {
+        ret_stat->data_length = (uint32_t)text_of_usage(quota, text);
+    }
 }
 
 /* ---- ZooKeeper's text of limits: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N". ---- */

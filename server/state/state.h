@@ -316,6 +316,16 @@ const struct state_quota *state_quota_find(const struct state *state, struct sli
  * NULL. */
 const struct state_quota *state_quota_after(const struct state *state, struct slice after);
 
+/* zookeeper_stats beside a limits znode: clients see the usage of the quota as its data, in
+ * ZooKeeper's text, and never the stored data. So a change of the usage writes nothing: it is no
+ * change of the znode, and its version and mzxid stay. The three functions return what clients see
+ * of any znode: whether its data is computed; its data (a new reference; NULL: null data); its
+ * stat, whose data_length is that of the data shown. */
+bool state_is_computed(const struct state *state, const struct znode *node);
+struct blob *state_shown_data(const struct state *state, const struct znode *node);
+void state_shown_stat(const struct state *state, const struct znode *node,
+                      struct stat_view *ret_stat);
+
 /* Parses the text of a limits znode. Malformed text is ERR_FORMAT and sets no limits. */
 enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
 

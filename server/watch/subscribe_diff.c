@@ -7,6 +7,7 @@
 
 struct diff {
     struct window *window;
+    const struct state *state; /* While its lock is held. */
     const struct missed_by *by;
     struct missed *missed; /* `upto` is the zxid of the first slice. */
     uint32_t visited;      /* Znodes visited so far. */
@@ -46,9 +47,9 @@ static void add_event(struct diff *diff, enum watch_event_type type, zxid_t zxid
         event->change.type = type == WATCH_CREATED ? TXN_CREATE : TXN_DELETE;
     }
     if (node != NULL) {
-        znode_stat(node, &event->change.stat);
+        state_shown_stat(diff->state, node, &event->change.stat);
         event->change.session = event->change.stat.ephemeral_owner;
-        event->change.data = blob_ref(znode_data(node));
+        event->change.data = state_shown_data(diff->state, node);
     }
 }
 
@@ -276,6 +277,7 @@ static enum err first_slice(const struct subscriber *subscriber, struct diff *di
     /* A state that was just put in place may be behind the position of the subscriber. */
     if (state_applied(state) >= subscriber->at.zxid) {
         diff->missed->upto = state_applied(state);
+        diff->state = state;
         see(diff, state);
         err = ERR_OK;
     }
@@ -294,6 +296,7 @@ static void next_slice(const struct subscriber *subscriber, struct diff *diff)
         diff->too_much = true;
         return;
     }
+    diff->state = state;
     walk_slice(diff, state);
     view_read_done(subscriber->view);
 }

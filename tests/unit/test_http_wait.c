@@ -260,6 +260,32 @@ TEST(without_a_matching_tag_there_is_no_wait, front_setup, front_teardown)
     close(fd);
 }
 
+/* Computed data changes without a change of the znode. So it has no tag, and no wait. */
+TEST(the_stats_of_a_quota_have_no_tag, front_setup, front_teardown)
+{
+    static const char *const targets[] = {
+        "/znodes/v1/zookeeper/quota/a/zookeeper_stats",
+        "/znodes/v1/zookeeper/quota/a/zookeeper_stats?view=stat",
+        "/znodes/v1/zookeeper/quota/a?view=tree&with=data",
+    };
+    int fd = kit_connect(port);
+
+    create("/znodes/v1/a");
+    create("/znodes/v1/zookeeper/quota/a");
+    create("/znodes/v1/zookeeper/quota/a/zookeeper_limits");
+    create("/znodes/v1/zookeeper/quota/a/zookeeper_stats");
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        struct kit_answer answer = kit_ask(port, "GET", targets[i], "", NULL);
+
+        assert_int_equal(answer.status, 200);
+        assert_null(kit_header(&answer, "ETag"));
+        kit_free(&answer);
+        send_wait(fd, targets[i], "*", 5);
+        expect(fd, 200, NULL);
+    }
+    close(fd);
+}
+
 /* Only the first preference counts. */
 TEST(the_first_preference_counts, front_setup, front_teardown)
 {

@@ -176,3 +176,66 @@ TEST(znodes_without_a_quota, fixture, setup, teardown)
     make(fixture, STATE_QUOTA_PATH "/x/" STATE_STATS_NAME, "count=1");
     assert_null(state_quota_after(fixture->state, slice_make(NULL, 0)));
 }
+
+/* ---- zookeeper_stats: what clients see. ---- */
+
+static void assert_shown(const struct fixture *fixture, const char *path, const char *want)
+{
+    const struct znode *node = kit_find(fixture->state, path);
+    struct blob *data = state_shown_data(fixture->state, node);
+    struct stat_view stat;
+
+    assert_true(slice_eq(blob_slice(data), slice_str(want)));
+    state_shown_stat(fixture->state, node, &stat);
+    assert_int_equal(stat.data_length, strlen(want));
+    blob_unref(data);
+}
+
+TEST(stats_show_the_usage_and_store_nothing, fixture, setup, teardown)
+{
+    const char *stats = STATE_QUOTA_PATH "/a/" STATE_STATS_NAME;
+    struct stat_view before;
+    struct stat_view after;
+
+    make(fixture, "/a", "12");
+    make(fixture, STATE_QUOTA_PATH "/a", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME, "count=5,bytes=-1");
+    make(fixture, stats, "count=0,bytes=0");
+    assert_shown(fixture, stats, "count=1,bytes=2");
+    assert_true(state_is_computed(fixture->state, kit_find(fixture->state, stats)));
+    state_shown_stat(fixture->state, kit_find(fixture->state, stats), &before);
+    make(fixture, "/a/b", "1234567890");
+    assert_shown(fixture, stats, "count=2,bytes=12");
+    state_shown_stat(fixture->state, kit_find(fixture->state, stats), &after);
+    assert_int_equal(after.mzxid, before.mzxid);
+    assert_int_equal(after.version, before.version);
+    assert_true(slice_eq(blob_slice(znode_data(kit_find(fixture->state, stats))),
+                         slice_str("count=0,bytes=0")));
+    kit_set(&fixture->txn, stats, "mine", 1);
+    apply(fixture);
+    assert_shown(fixture, stats, "count=2,bytes=12");
+    kit_delete(&fixture->txn, STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME);
+    apply(fixture);
+    assert_shown(fixture, stats, "mine");
+}
+
+TEST(stats_without_limits_are_plain_znodes, fixture, setup, teardown)
+{
+    static const char *const paths[] = {
+        "/" STATE_STATS_NAME,
+        "/a/" STATE_STATS_NAME,
+        STATE_QUOTA_PATH "/" STATE_STATS_NAME,
+        STATE_QUOTA_PATH "/a/b/" STATE_STATS_NAME,
+        STATE_QUOTA_PATH "/a/x" STATE_STATS_NAME,
+    };
+
+    make(fixture, "/a", "12");
+    make(fixture, STATE_QUOTA_PATH "/a", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/b", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME, "count=5,bytes=-1");
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        make(fixture, paths[i], "stored");
+        assert_shown(fixture, paths[i], "stored");
+        assert_false(state_is_computed(fixture->state, kit_find(fixture->state, paths[i])));
+    }
+}

@@ -45,6 +45,26 @@ TEST(data_that_has_changed, setup, teardown)
     assert_int_equal(left(), 0);
 }
 
+/* Events show the same data as reads do: the usage. A change of the usage alone is no event. */
+TEST(stats_of_a_quota_as_they_are_read, setup, teardown)
+{
+    APPLY("+/a=xy");
+    APPLY("+/zookeeper/quota/a");
+    APPLY("+/zookeeper/quota/a/zookeeper_limits=count");
+    APPLY("+/zookeeper/quota/a/zookeeper_stats=mine");
+    assert_string_equal(resume(WATCH_EXISTS, "/zookeeper/quota/a/zookeeper_stats", 3),
+                        "a NodeCreated /zookeeper/quota/a/zookeeper_stats [1] "
+                        "='count=1,bytes=2' diff end\n");
+    assert_int_equal(add(&fixture.a, WATCH_DATA, "/zookeeper/quota/a/zookeeper_stats"), ERR_OK);
+    APPLY("=/a=xyz");
+    pump(ZXID_MAX);
+    assert_string_equal(events(), "");
+    APPLY("=/zookeeper/quota/a/zookeeper_stats=mine");
+    pump(ZXID_MAX);
+    assert_string_equal(events(), "a NodeDataChanged /zookeeper/quota/a/zookeeper_stats [2] "
+                                  "='count=1,bytes=3' end\n");
+}
+
 TEST(data_that_has_not_changed, setup, teardown)
 {
     APPLY("+/a");

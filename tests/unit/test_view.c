@@ -330,3 +330,34 @@ TEST(readers_see_whole_transactions, fixture, setup, teardown)
     }
     buf_release(&txn);
 }
+
+/* Reads, lists and multis show the usage of a quota; the result says that it is no stored data. */
+TEST(stats_of_a_quota_are_computed, fixture, setup, teardown)
+{
+    static const char usage[] = "count=2,bytes=3";
+    struct op_args tree = op(OP_TREE, STATE_QUOTA_PATH "/a");
+    struct op_args get = op(OP_GET, STATE_QUOTA_PATH "/a/" STATE_STATS_NAME);
+    struct op_args multi = {.op = OP_MULTI, .ops = &get, .op_count = 1};
+
+    make(fixture, "/a", "12");
+    make(fixture, "/a/b", "3");
+    make(fixture, STATE_QUOTA_PATH "/a", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME, "count=5");
+    make(fixture, STATE_QUOTA_PATH "/a/" STATE_STATS_NAME, "x");
+    const struct op_result *result = read_op(fixture, get);
+
+    assert_true(slice_eq(blob_slice(result->data), slice_str(usage)));
+    assert_int_equal(result->stat.data_length, strlen(usage));
+    assert_true(result->computed);
+    assert_true(slice_eq(blob_slice(read_op(fixture, multi)->results[0].data), slice_str(usage)));
+    tree.with = OP_WITH_DATA;
+    result = read_op(fixture, tree);
+    assert_path(result, 2, STATE_STATS_NAME);
+    assert_true(slice_eq(blob_slice(result->entries[2].data), slice_str(usage)));
+    assert_int_equal(result->entries[2].stat.data_length, strlen(usage));
+    assert_true(result->computed);
+    assert_false(read_op(fixture, op(OP_GET, "/a"))->computed);
+    assert_int_equal(
+        read_op(fixture, op(OP_GETACL, STATE_QUOTA_PATH "/a/" STATE_STATS_NAME))->stat.data_length,
+        strlen(usage));
+}
