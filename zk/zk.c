@@ -290,7 +290,7 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     return zk;
 }
 
-struct zk *zk_start(struct gate *gate, void (*give_seat)(void *seat))
+struct zk *zk_open(struct gate *gate, void (*give_seat)(void *seat))
 {
     struct zk *zk = zk_new(gate, give_seat);
 
@@ -299,6 +299,13 @@ struct zk *zk_start(struct gate *gate, void (*give_seat)(void *seat))
         gate, GATE_FRONT_NATIVE,
         (struct gate_front_hooks){
             .figures = add_figures, .metrics = write_metrics, .listing = ask_listing, .ctx = zk});
+    return zk;
+}
+
+struct zk *zk_start(struct gate *gate, void (*give_seat)(void *seat))
+{
+    struct zk *zk = zk_open(gate, give_seat);
+
     thread_start(&zk->thread, "zabra-zk", body, zk);
     return zk;
 }
@@ -339,15 +346,9 @@ static void drop_arrivals(struct zk *zk)
     }
 }
 
-void zk_stop(struct zk *zk)
+void zk_close(struct zk *zk)
 {
-    if (!zk) {
-        return;
-    }
     atomic_store(&zk->draining, true);
-    atomic_store(&zk->stopping, true);
-    ev_async_send(zk->loop, &zk->changed);
-    thread_join(&zk->thread);
     gate_set_front(zk->gate, GATE_FRONT_NATIVE, (struct gate_front_hooks){0});
     take_all(zk, &zk->asked); /* Answers requests for listings that have arrived until now. */
     drop_arrivals(zk);
@@ -361,4 +362,16 @@ void zk_stop(struct zk *zk)
     }
     zk_watch_close(zk);
     free_all(zk);
+}
+
+void zk_stop(struct zk *zk)
+{
+    if (!zk) {
+        return;
+    }
+    atomic_store(&zk->draining, true);
+    atomic_store(&zk->stopping, true);
+    ev_async_send(zk->loop, &zk->changed);
+    thread_join(&zk->thread);
+    zk_close(zk);
 }

@@ -278,6 +278,12 @@ struct zk_call {
     uint8_t hash[ZK_HASH_LEN]; /* About a session: of its secret. */
 };
 
+/* ---- zk.c ---- */
+
+/* zk_start and zk_stop without the thread: a test runs the loop itself. */
+struct zk *zk_open(struct gate *gate, void (*give_seat)(void *seat));
+void zk_close(struct zk *zk);
+
 /* ---- close.c: how a connection ends ---- */
 
 extern const char *const zk_reasons[ZK_REASONS_MAX]; /* NULL behind the last. */

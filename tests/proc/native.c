@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "tests/lib/unit.h"
+#include "tests/lib/zk_ask.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,8 +15,7 @@
 #include <unistd.h>
 
 enum {
-    READ_BYTES = 65536,
-    PERM_ALL = 31
+    READ_BYTES = 65536
 };
 
 struct native *native_dial(uint16_t port)
@@ -103,17 +103,9 @@ bool native_connect(struct native *native, zxid_t last_zxid, int32_t timeout_ms)
 {
     struct slice body;
     struct wire_reader reader;
-    size_t at = 0;
 
     buf_clear(&native->out);
-    at = zk_frame_begin(&native->out);
-    zk_put_int(&native->out, 0);
-    zk_put_long(&native->out, (int64_t)last_zxid);
-    zk_put_int(&native->out, timeout_ms);
-    zk_put_long(&native->out, (int64_t)native->session);
-    zk_put_bytes(&native->out, slice_make(native->passwd, ZK_PASSWD_BYTES));
-    zk_put_bool(&native->out, false);
-    zk_frame_end(&native->out, at);
+    zk_ask_hello(&native->out, last_zxid, timeout_ms, native->session, native->passwd);
     native_send_bytes(native, native->out.data, native->out.len);
     if (!take(native, &body)) {
         return false;
@@ -162,88 +154,74 @@ static int32_t xid_of(const struct native *native, int32_t type)
     return type == ZK_AUTH ? ZK_XID_AUTH : native->xid + 1;
 }
 
-int32_t native_begin(struct native *native, int32_t type)
+/* Numbers the next request, which is written to native->out. */
+static int32_t number(struct native *native, int32_t type)
 {
     int32_t xid = xid_of(native, type);
 
     native->xid = xid > 0 ? xid : native->xid;
     buf_clear(&native->out);
-    (void)zk_frame_begin(&native->out);
-    zk_put_int(&native->out, xid);
-    zk_put_int(&native->out, type);
+    return xid;
+}
+
+static void send_out(struct native *native)
+{
+    native_send_bytes(native, native->out.data, native->out.len);
+}
+
+int32_t native_begin(struct native *native, int32_t type)
+{
+    int32_t xid = number(native, type);
+
+    (void)zk_ask_begin(&native->out, xid, type);
     return xid;
 }
 
 void native_end(struct native *native)
 {
     zk_frame_end(&native->out, 0);
-    native_send_bytes(native, native->out.data, native->out.len);
+    send_out(native);
 }
 
 void native_send_plain(struct native *native, int32_t type)
 {
-    (void)native_begin(native, type);
-    native_end(native);
+    zk_ask_plain(&native->out, number(native, type), type);
+    send_out(native);
 }
 
 void native_send_path(struct native *native, int32_t type, const char *path, int flag)
 {
-    bool is_number = type == ZK_ADD_WATCH || type == ZK_REMOVE_WATCHES || type == ZK_CHECK_WATCHES;
-
-    (void)native_begin(native, type);
-    zk_put_bytes(&native->out, slice_str(path));
-    if (is_number) {
-        zk_put_int(&native->out, flag);
-    } else if (flag >= 0) {
-        zk_put_bool(&native->out, flag != 0);
-    }
-    native_end(native);
+    zk_ask_path(&native->out, number(native, type), type, path, flag);
+    send_out(native);
 }
 
 void native_send_create(struct native *native, const char *path, const char *data, int flags)
 {
-    (void)native_begin(native, ZK_CREATE);
-    zk_put_bytes(&native->out, slice_str(path));
-    zk_put_bytes(&native->out, slice_str(data));
-    zk_put_int(&native->out, 1);
-    zk_put_int(&native->out, PERM_ALL);
-    zk_put_bytes(&native->out, slice_str("world"));
-    zk_put_bytes(&native->out, slice_str("anyone"));
-    zk_put_int(&native->out, flags);
-    native_end(native);
+    zk_ask_create(&native->out, number(native, ZK_CREATE), ZK_CREATE, path, slice_str(data), flags);
+    send_out(native);
 }
 
 void native_send_set(struct native *native, const char *path, const char *data, int version)
 {
-    (void)native_begin(native, ZK_SET_DATA);
-    zk_put_bytes(&native->out, slice_str(path));
-    zk_put_bytes(&native->out, slice_str(data));
-    zk_put_int(&native->out, version);
-    native_end(native);
+    zk_ask_set(&native->out, number(native, ZK_SET_DATA), path, slice_str(data), version);
+    send_out(native);
 }
 
 void native_send_delete(struct native *native, const char *path, int version)
 {
-    (void)native_begin(native, ZK_DELETE);
-    zk_put_bytes(&native->out, slice_str(path));
-    zk_put_int(&native->out, version);
-    native_end(native);
+    zk_ask_delete(&native->out, number(native, ZK_DELETE), path, version);
+    send_out(native);
 }
 
 void native_send_set_watches(struct native *native, zxid_t since, const char *data,
                              const char *exists, const char *children)
 {
-    const char *const lists[] = {data, exists, children};
+    const struct zk_ask_list lists[ZK_LISTS] = {[ZK_LIST_DATA] = {&data, data ? 1 : 0},
+                                                [ZK_LIST_EXISTS] = {&exists, exists ? 1 : 0},
+                                                [ZK_LIST_CHILDREN] = {&children, children ? 1 : 0}};
 
-    (void)native_begin(native, ZK_SET_WATCHES);
-    zk_put_long(&native->out, (int64_t)since);
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        zk_put_int(&native->out, lists[i] ? 1 : 0);
-        if (lists[i]) {
-            zk_put_bytes(&native->out, slice_str(lists[i]));
-        }
-    }
-    native_end(native);
+    zk_ask_watches(&native->out, number(native, ZK_SET_WATCHES), since, lists);
+    send_out(native);
 }
 
 /* ---- Replies ---- */

@@ -389,7 +389,7 @@ static void kit_write(struct gate *gate, struct op_request *request)
     window_wake(gate->window);
 }
 
-static void kit_reply(struct gate *gate, struct op_request *request)
+void kit_serve(struct gate *gate, struct op_request *request)
 {
     enum err forced = (enum err)atomic_load(&gate->reply_err);
 
@@ -425,7 +425,7 @@ static void kit_run(struct gate *gate, struct list *held)
         struct op_request *request = list_first(held, struct op_request, node);
 
         list_remove(&request->node);
-        kit_reply(gate, request);
+        kit_serve(gate, request);
         if (atomic_load(&gate->reversed)) {
             list_push_back(done.next, &request->node); /* Before all others. */
         } else {
@@ -505,7 +505,7 @@ void kit_put_state(struct gate *gate, zxid_t zxid)
     view_set_whole(gate->view, true);
 }
 
-struct gate *kit_gate_new(void)
+struct gate *kit_gate_make(void)
 {
     struct gate *gate = mem_zalloc(1, sizeof(*gate));
     struct prep_limits prep = kit_limits;
@@ -557,9 +557,16 @@ struct gate *kit_gate_new(void)
     gate->window = window_new(4 << 20, 1000, gate->zxid);
     view_set_whole(gate->view, true);
     mailbox_init(&gate->box, 1000);
-    thread_start(&gate->core, "core", kit_core, gate);
     reloads_init(&gate->reloads);
     backups_init(&gate->backups);
+    return gate;
+}
+
+struct gate *kit_gate_new(void)
+{
+    struct gate *gate = kit_gate_make();
+
+    thread_start(&gate->core, "core", kit_core, gate);
     reloads_start(&gate->reloads);
     return gate;
 }
@@ -568,10 +575,15 @@ void kit_gate_free(struct gate *gate)
 {
     atomic_store(&gate->held, false);
     reloads_stop(&gate->reloads, RELOAD_WAIT_MS);
-    reloads_release(&gate->reloads);
-    backups_release(&gate->backups);
     mailbox_close(&gate->box);
     thread_join(&gate->core);
+    kit_gate_drop(gate);
+}
+
+void kit_gate_drop(struct gate *gate)
+{
+    reloads_release(&gate->reloads);
+    backups_release(&gate->backups);
     mailbox_release(&gate->box);
     prep_free(gate->prep);
     window_free(gate->window);

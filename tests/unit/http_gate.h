@@ -73,6 +73,13 @@ struct gate {
 struct gate *kit_gate_new(void);
 void kit_gate_free(struct gate *gate);
 
+/* The same without a thread: the test takes the requests out of `box` and runs them. */
+struct gate *kit_gate_make(void);
+void kit_gate_drop(struct gate *gate);
+
+/* Runs a request and sets its result; the caller replies. */
+void kit_serve(struct gate *gate, struct op_request *request);
+
 /* What the leader does; the caller holds the write lock of the view. */
 void kit_write_in(struct gate *gate, struct state *state, struct op_request *request);
 
