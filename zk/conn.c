@@ -142,7 +142,7 @@ static void part(struct zk_conn *conn)
     conn->shut = true;
     conn->deadline_ms = os_now_ms() + ZK_LINGER_MS;
     loop_shutdown_write(conn->fd);
-    ev_io_start(conn->zk->loop, &conn->readable);
+    zk_turn_await(conn, EV_READ, true);
 }
 
 void zk_conn_turn(struct zk_conn *conn)
@@ -166,10 +166,8 @@ void zk_conn_turn(struct zk_conn *conn)
     }
 }
 
-static void on_readable(struct ev_loop *loop UNUSED, struct ev_io *watcher, int events UNUSED)
+static void take_input(struct zk_conn *conn)
 {
-    struct zk_conn *conn = list_entry(watcher, struct zk_conn, readable);
-
     if (conn->shut) {
         if (!loop_swallow(conn->fd)) {
             zk_close_cut(conn, conn->reason);
@@ -181,12 +179,17 @@ static void on_readable(struct ev_loop *loop UNUSED, struct ev_io *watcher, int 
     zk_conn_turn(conn);
 }
 
-static void on_writable(struct ev_loop *loop UNUSED, struct ev_io *watcher, int events UNUSED)
+static void on_ready(struct ev_loop *loop UNUSED, struct ev_io *watcher, int events)
 {
-    struct zk_conn *conn = list_entry(watcher, struct zk_conn, writable);
+    struct zk_conn *conn = list_entry(watcher, struct zk_conn, io);
 
-    conn->full = false;
-    zk_turn_soon(conn);
+    if (events & EV_WRITE) {
+        conn->full = false;
+        zk_turn_soon(conn);
+    }
+    if (events & EV_READ) {
+        take_input(conn); /* May free it. */
+    }
 }
 
 /* ---- The life of a connection ---- */
@@ -227,9 +230,8 @@ static struct zk_conn *conn_new(struct zk *zk, const struct zk_arrival *arrival)
     if (zk->limits->require_identity && !principal_has_identity(&conn->principal)) {
         conn->identity_ms = conn->deadline_ms;
     }
-    ev_io_init(&conn->readable, on_readable, conn->fd, EV_READ);
-    ev_io_init(&conn->writable, on_writable, conn->fd, EV_WRITE);
-    ev_io_start(zk->loop, &conn->readable);
+    ev_io_init(&conn->io, on_ready, conn->fd, EV_READ);
+    ev_io_start(zk->loop, &conn->io);
     metric_add(&zk->metrics.connections_ever, 1);
     atomic_fetch_add_explicit(&zk->metrics.connections.value, 1, memory_order_relaxed);
     return conn;
@@ -239,7 +241,7 @@ void zk_conn_free(struct zk_conn *conn)
 {
     struct zk *zk = conn->zk;
 
-    ev_io_stop(zk->loop, &conn->readable);
+    ev_io_stop(zk->loop, &conn->io);
     zk_call_release_all(conn);
     zk_connect_release(conn);
     zk_session_detach(conn);

@@ -83,7 +83,6 @@ void zk_out_release(struct zk_conn *conn)
     }
     pieces_release(&conn->out);
     list_remove(&conn->stalled);
-    ev_io_stop(conn->zk->loop, &conn->writable);
 }
 
 /* Counts what the kernel took of `len` bytes. False: the connection is broken. */
@@ -155,18 +154,14 @@ static bool send_queued(struct zk_conn *conn)
 /* Notes since when the client takes no bytes, and asks the loop for room. */
 static void look_at_pace(struct zk_conn *conn)
 {
-    struct ev_loop *loop = conn->zk->loop;
-
     if (conn->out.bytes == 0) {
         conn->stall_ms = 0;
         list_remove(&conn->stalled);
-        if (ev_is_active(&conn->writable)) {
-            ev_io_stop(loop, &conn->writable);
-        }
+        zk_turn_await(conn, EV_WRITE, false);
         return;
     }
-    if (conn->full && !ev_is_active(&conn->writable)) {
-        ev_io_start(loop, &conn->writable);
+    if (conn->full) {
+        zk_turn_await(conn, EV_WRITE, true);
     }
     if (conn->stall_ms == 0) {
         conn->stall_ms = os_now_ms();

@@ -14,6 +14,21 @@ void zk_turn_later(struct zk_conn *conn)
     list_push_back(&conn->zk->later, &conn->turn);
 }
 
+void zk_turn_await(struct zk_conn *conn, int event, bool on)
+{
+    int old = ev_is_active(&conn->io) ? conn->io.events & (EV_READ | EV_WRITE) : 0;
+    int new = on ? old | event : old & ~event;
+
+    if (new == old) {
+        return;
+    }
+    ev_io_stop(conn->zk->loop, &conn->io);
+    if (new != 0) {
+        ev_io_set(&conn->io, conn->fd, new);
+        ev_io_start(conn->zk->loop, &conn->io);
+    }
+}
+
 void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop)
 {
     uint32_t before = conn->stops;
@@ -23,10 +38,10 @@ void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop)
         return;
     }
     if (conn->stops != 0) {
-        ev_io_stop(conn->zk->loop, &conn->readable);
+        zk_turn_await(conn, EV_READ, false);
         return;
     }
     conn->heard_ms = os_now_ms(); /* The client could not be heard meanwhile. */
-    ev_io_start(conn->zk->loop, &conn->readable);
+    zk_turn_await(conn, EV_READ, true);
     zk_turn_soon(conn); /* The turn takes bytes that were kept before newer ones. */
 }

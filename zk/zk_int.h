@@ -205,14 +205,11 @@ struct zk_conn {
     struct zk *zk;
     int fd;
     uint8_t state; /* enum zk_state */
-    bool reads;    /* `readable` is active. */
     bool shut;     /* Our side of the connection is shut down. */
-    bool ended;    /* The client has ended its side. */
     bool full;     /* The kernel took no more bytes. */
     bool lost;     /* No further reply leaves. */
     uint32_t stops;
-    struct ev_io readable;
-    struct ev_io writable;
+    struct ev_io io; /* One for both directions: most connections are idle. */
     struct list node;
     struct list turn;
     void *seat;
@@ -300,6 +297,9 @@ bool zk_close_is_begun(const struct zk_conn *conn);
 void zk_turn_soon(struct zk_conn *conn);  /* At the end of this round of the loop. */
 void zk_turn_later(struct zk_conn *conn); /* After another poll. */
 void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop);
+
+/* The loop waits, or waits no longer, for bytes (EV_READ) or for room (EV_WRITE). */
+void zk_turn_await(struct zk_conn *conn, int event, bool on);
 
 /* ---- out.c: bytes to the client ---- */
 
