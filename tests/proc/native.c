@@ -85,7 +85,7 @@ static bool take(struct native *native, struct slice *ret_body)
 
     for (;;) {
         const uint8_t *at = native->in.data ? native->in.data + native->used : NULL;
-        size_t have = native->in.len - native->used;
+        size_t have = at ? native->in.len - native->used : 0;
         size_t len = have >= ZK_INT_BYTES ? (size_t)zk_load_int(at) : 0;
 
         if (have >= ZK_INT_BYTES && have - ZK_INT_BYTES >= len) {
@@ -99,14 +99,18 @@ static bool take(struct native *native, struct slice *ret_body)
     }
 }
 
-bool native_connect(struct native *native, zxid_t last_zxid, int32_t timeout_ms)
+void native_hello(struct native *native, zxid_t last_zxid, int32_t timeout_ms)
+{
+    buf_clear(&native->out);
+    zk_ask_hello(&native->out, last_zxid, timeout_ms, native->session, native->passwd);
+    native_send_bytes(native, native->out.data, native->out.len);
+}
+
+bool native_welcome(struct native *native)
 {
     struct slice body;
     struct wire_reader reader;
 
-    buf_clear(&native->out);
-    zk_ask_hello(&native->out, last_zxid, timeout_ms, native->session, native->passwd);
-    native_send_bytes(native, native->out.data, native->out.len);
     if (!take(native, &body)) {
         return false;
     }
@@ -121,6 +125,12 @@ bool native_connect(struct native *native, zxid_t last_zxid, int32_t timeout_ms)
     assert_false(zk_get_bool(&reader));
     assert_true(wire_reader_ok(&reader) && reader.pos == reader.end);
     return native->timeout_ms != 0;
+}
+
+bool native_connect(struct native *native, zxid_t last_zxid, int32_t timeout_ms)
+{
+    native_hello(native, last_zxid, timeout_ms);
+    return native_welcome(native);
 }
 
 struct native *native_open(uint16_t port, int32_t timeout_ms)

@@ -45,6 +45,10 @@ void native_send_bytes(struct native *native, const void *bytes, size_t len);
  * closed the connection, or refused the session (timeout_ms 0). */
 bool native_connect(struct native *native, zxid_t last_zxid, int32_t timeout_ms);
 
+/* The two halves of native_connect, for many clients at the same time. */
+void native_hello(struct native *native, zxid_t last_zxid, int32_t timeout_ms);
+bool native_welcome(struct native *native);
+
 /* Dials and opens a session. */
 struct native *native_open(uint16_t port, int32_t timeout_ms);
 
