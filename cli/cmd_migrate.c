@@ -181,13 +181,14 @@ static json_t *report_of(const struct migrate *migrate, bool equal)
     const struct migrate_figures *pass = &migrate->pass;
     json_t *report = json_pack(
         "{s:b,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "dryRun", !migrate->writes,
-        "verified", equal && migrate->writes, "znodes", (json_int_t)pass->znodes, "bytes",
-        (json_int_t)pass->bytes, "created", (json_int_t)migrate->created, "changed",
-        (json_int_t)migrate->changed, "deleted", (json_int_t)migrate->deleted, "counters",
-        (json_int_t)migrate->raised, "ephemerals", (json_int_t)pass->ephemerals, "containers",
-        (json_int_t)migrate->containers, "ttls", (json_int_t)migrate->ttls, "countersAhead",
-        (json_int_t)pass->ahead, "onlyInTarget", (json_int_t)(migrate->replaces ? 0 : pass->extra),
-        "refused", (json_int_t)migrate->target.refused_count);
+        "verified", equal && migrate->writes && migrate->target.refused_count == 0, "znodes",
+        (json_int_t)pass->znodes, "bytes", (json_int_t)pass->bytes, "created",
+        (json_int_t)migrate->created, "changed", (json_int_t)migrate->changed, "deleted",
+        (json_int_t)migrate->deleted, "counters", (json_int_t)migrate->raised, "ephemerals",
+        (json_int_t)pass->ephemerals, "containers", (json_int_t)migrate->containers, "ttls",
+        (json_int_t)migrate->ttls, "countersAhead", (json_int_t)pass->ahead, "onlyInTarget",
+        (json_int_t)(migrate_deletes(migrate) ? 0 : pass->extra), "refused",
+        (json_int_t)migrate->target.refused_count);
 
     (void)json_object_set_new(report, "events", json_integer((json_int_t)migrate->events));
     (void)json_object_set(report, "notCopied", migrate->target.refused);
@@ -208,10 +209,10 @@ static void say_report(const struct migrate *migrate, json_t *report)
         out_say(out, "differs: %s\n", json_string_value(path));
     }
     out_note(out,
-             "zabra migrate: left out, because ZooKeeper's protocol does not show them or they "
+             "left out, because ZooKeeper's protocol does not show them or they "
              "belong to one ensemble: sessions and their ephemerals, watches, zxids, versions and "
              "times of znodes, /zookeeper with its quotas; containers and TTLs, except those that "
-             "--container and --ttl name\n");
+             "--container and --ttl name");
 }
 
 static int report(const struct migrate *migrate)
@@ -267,8 +268,8 @@ static int watch_and_copy(struct migrate *migrate)
         return code;
     }
     out_note(&migrate->cli->out,
-             "zabra migrate: %" PRIu64 " znodes copied; following changes%s. To cut over, stop the "
-             "writers, then press Ctrl-C (SIGINT)\n",
+             "%" PRIu64 " znodes copied; following changes%s. To cut over, stop the "
+             "writers, then press Ctrl-C (SIGINT)",
              migrate->pass.znodes, migrate->recursive ? "" : " with one-shot watches");
     code = migrate_follow(migrate, idle_ms);
     return code == CMD_OK ? copy(migrate) : code;
@@ -289,7 +290,7 @@ static int migrate_all(struct migrate *migrate)
         migrate->created = migrate->pass.created;
         migrate->changed = migrate->pass.changed;
         migrate->raised = migrate->pass.behind;
-        migrate->deleted = migrate->replaces ? migrate->pass.extra : 0;
+        migrate->deleted = migrate_deletes(migrate) ? migrate->pass.extra : 0;
     } else {
         code = migrate->signal_fd >= 0 ? watch_and_copy(migrate) : copy(migrate);
     }

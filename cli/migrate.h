@@ -45,7 +45,7 @@ struct migrate {
     int glob_count;
     bool writes;   /* False: the pass only compares. */
     bool counters; /* Counts of creates are copied. */
-    bool replaces; /* What only the target has is deleted. */
+    bool replaces; /* What only the target has is deleted (migrate_deletes). */
     bool follows;  /* Changes are being followed; no pass. */
     struct migrate_figures pass;
     uint64_t created; /* Sums over all passes, and of the changes that were followed. */
@@ -59,9 +59,14 @@ struct migrate {
     struct map dirty;  /* Paths to read again; a value is its own key. */
     bool lost_events;  /* Changes may have been missed: a pass is needed. */
     int signal_fd;     /* -1: none. */
+    bool top_unread;   /* The source refused to show the top in this pass. */
     bool recursive;    /* One recursive watch is set. */
     bool one_shot;     /* The source has no recursive watches: each znode has two. */
 };
+
+/* Whether znodes that only the target has are deleted. Not in a pass that was refused a znode: what
+ * is below it may exist in the source, too. */
+bool migrate_deletes(const struct migrate *migrate);
 
 /* Makes one pass. Returns CMD_OK, or the exit code of a reported error. */
 int migrate_pass(struct migrate *migrate);

@@ -63,7 +63,7 @@ static int recover(struct migrate *migrate)
     int code = CMD_OK;
 
     progress_clear(&migrate->target.progress);
-    out_note(&migrate->cli->out, "zabra migrate: %s; connecting again\n", migrate->source.error);
+    out_note(&migrate->cli->out, "%s; connecting again", migrate->source.error);
     while (!zk_client_connect(&migrate->source)) {
         if (is_stopped(migrate, RETRY_MS)) {
             return cli_fail(migrate->cli, CMD_NO_ENSEMBLE, "Source",

@@ -173,6 +173,7 @@ static bool take_znode(void *ctx, struct migrate_znode *znode)
     }
     if (znode->masked) {
         znode->pruned = true;
+        migrate->top_unread = migrate->top_unread || znode->path.len == 0;
         migrate_target_refuse(&migrate->target, znode->path,
                               "its ACL lacks the hashes of passwords, which need the permission "
                               "ADMIN (--auth); what is below it is left out, too");
@@ -206,6 +207,7 @@ static void take_refused(void *ctx, struct slice path, const char *why)
     if (entry) {
         entry->seen = true;
     }
+    migrate->top_unread = migrate->top_unread || (path.len == 0 && migrate->pass.znodes == 0);
     migrate_target_refuse(&migrate->target, path, why);
 }
 
@@ -260,27 +262,46 @@ int migrate_connect(struct migrate *migrate)
                           migrate->source.error);
 }
 
-int migrate_watch(struct migrate *migrate)
+/* Returns whether the source has answered. */
+static bool add_watch(struct migrate *migrate)
 {
     struct zk_client_news news;
 
-    if (migrate->signal_fd < 0 || migrate->one_shot) {
-        return CMD_OK;
-    }
     zk_client_send(&migrate->source, ZK_CLIENT_ADD_WATCH,
                    migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
     do {
         zk_client_next(&migrate->source, -1, &news);
     } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
     migrate->recursive = news.kind == ZK_CLIENT_REPLY && news.err == 0;
-    if (migrate->recursive) {
+    return news.kind == ZK_CLIENT_REPLY;
+}
+
+int migrate_watch(struct migrate *migrate)
+{
+    bool answered = false;
+    int code = CMD_OK;
+
+    if (migrate->signal_fd < 0 || migrate->one_shot) {
         return CMD_OK;
+    }
+    /* A connection that is lost says nothing about the version of the source. */
+    for (int i = 0; i < RESTARTS_MAX && !answered && code == CMD_OK; i++) {
+        answered = add_watch(migrate);
+        code = answered ? CMD_OK : migrate_connect(migrate);
+    }
+    if (migrate->recursive || code != CMD_OK) {
+        return code;
     }
     /* A server before 3.6 does not know the operation, and closes the connection after its answer.
      */
     migrate->one_shot = true;
     migrate->walk.watch = true;
     return migrate_connect(migrate);
+}
+
+bool migrate_deletes(const struct migrate *migrate)
+{
+    return migrate->replaces && migrate->target.refused_count == 0;
 }
 
 /* Counts what only the target has, and deletes it where this is wanted. */
@@ -294,7 +315,7 @@ static bool take_extra(struct migrate *migrate)
 
         migrate->pass.extra += entry->path != 0 && !entry->gone && !entry->seen;
     }
-    if (migrate->pass.extra == 0 || !migrate->replaces) {
+    if (migrate->pass.extra == 0 || !migrate_deletes(migrate)) {
         return true;
     }
     if (!migrate_target_extra(&migrate->target, names, EXTRA_MAX)) {
@@ -319,6 +340,7 @@ static void begin_pass(struct migrate *migrate)
 {
     migrate->pass = (struct migrate_figures){.znodes = 0};
     migrate->follows = false;
+    migrate->top_unread = false;
     migrate->target.refused_count = 0;
     (void)json_array_clear(migrate->target.refused);
     migrate->target.progress.bytes = 0;
@@ -328,6 +350,11 @@ static void begin_pass(struct migrate *migrate)
         (void)fclose(migrate->target.counters);
         migrate->target.counters = NULL;
     }
+}
+
+static const char *top_of(struct migrate *migrate)
+{
+    return migrate->top.len > 0 ? buf_cstr(&migrate->top) : "/";
 }
 
 /* Walks the source once. CMD_SHOWN: the connection was lost and is there again. */
@@ -353,10 +380,15 @@ static int walk_once(struct migrate *migrate)
         return code == CMD_OK ? CMD_SHOWN : code;
     }
     }
-    if (migrate->pass.znodes == 0 && migrate->target.refused_count == 0) {
+    if (migrate->top_unread) {
+        return cli_fail(migrate->cli, CMD_DENIED, "NotCopied",
+                        "%s of the source was not copied (the reason is above), so nothing "
+                        "below it was",
+                        top_of(migrate));
+    }
+    if (migrate->pass.znodes == 0) {
         return cli_fail(migrate->cli, CMD_NO_NODE, "NoNode",
-                        "the source has no znode %s, or it is ephemeral",
-                        migrate->top.len > 0 ? buf_cstr(&migrate->top) : "/");
+                        "the source has no znode %s, or it is ephemeral", top_of(migrate));
     }
     if (migrate->writes && !migrate_target_raise_all(&migrate->target)) {
         return migrate->target.code;
@@ -383,5 +415,5 @@ bool migrate_is_equal(const struct migrate *migrate)
     const struct migrate_figures *pass = &migrate->pass;
 
     return pass->created == 0 && pass->changed == 0 && pass->behind == 0 &&
-           (pass->extra == 0 || !migrate->replaces);
+           (pass->extra == 0 || !migrate_deletes(migrate));
 }

@@ -47,8 +47,7 @@ void migrate_target_refuse(struct migrate_target *target, struct slice path, con
     json_t *name = out_string(buf_cstr(&full));
 
     progress_clear(&target->progress);
-    out_note(&target->cli->out, "zabra migrate: not copied: %s: %s\n", json_string_value(name),
-             why);
+    out_note(&target->cli->out, "not copied: %s: %s", json_string_value(name), why);
     (void)json_array_append_new(target->refused,
                                 json_pack("{s:o,s:o}", "path", name, "reason", out_string(why)));
 }
