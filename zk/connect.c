@@ -1,7 +1,8 @@
 /*
- * From the first frame of a connection to its session. A new session is opened and then attached to
- * the connection; a session that the client names is attached. The password of the protocol is the
- * 16 bytes of the session's secret, which is a UUID: so the same session can be used over HTTP.
+ * From the first frame of a connection to its session. A new session is opened and attached to the
+ * connection by one transaction; a session that the client names is attached. The password of the
+ * protocol is the 16 bytes of the session's secret, which is a UUID: so the same session can be
+ * used over HTTP.
  *
  * A wrong password changes nothing: there is no session with this secret, and the owner of the
  * session that the client named keeps it.
@@ -133,7 +134,7 @@ static void prepare(struct zk_conn *conn, enum op_id op)
     struct zk_opening *opening = conn->opening;
     struct op_request *request = zk_call_request(opening->call, op);
 
-    request->args.timeout_ms = op == OP_SESSION ? opening->timeout_ms : 0;
+    request->args.timeout_ms = op == OP_ATTACH ? 0 : opening->timeout_ms;
     request->args.secret = slice_make(opening->secret, OP_SECRET_LEN);
     op_args_hash_secret(&request->args, opening->call->hash);
     request->args.secret = slice_make(NULL, 0); /* The request may outlive the connection. */
@@ -152,7 +153,7 @@ static bool begin(struct zk_conn *conn)
         return false;
     }
     opening->call = zk_call_new(conn, slice_make(NULL, 0));
-    prepare(conn, opening->id == 0 ? OP_SESSION : OP_ATTACH);
+    prepare(conn, opening->id == 0 ? OP_OPEN : OP_ATTACH);
     if (opening->id != 0 && is_another(conn)) {
         gate_credentials_failed(conn->zk->gate, &conn->principal, GATE_FAILED_SESSION);
         refuse(conn);
@@ -176,20 +177,29 @@ static void fail(struct zk_conn *conn, enum err err)
     }
 }
 
+/* Returns the operation that must follow the one that has come back, or 0. A leader of release 1.0
+ * does not know OP_OPEN: it opens the session and then attaches it, by two transactions. */
+static enum op_id next_op(const struct zk_call *call)
+{
+    enum err err = call->request->result.err;
+    enum op_id op = call->request->def->id;
+
+    if (op == OP_OPEN && err == ERR_UNIMPLEMENTED) {
+        return OP_SESSION;
+    }
+    return op == OP_SESSION && err == ERR_OK ? OP_ATTACH : 0;
+}
+
 /* Takes the requests of the session through the gate. True when the session is attached. */
 static bool advance(struct zk_conn *conn)
 {
     struct zk_call *call = conn->opening->call;
 
+    if (call->step == ZK_BACK && next_op(call) != 0) {
+        prepare(conn, next_op(call));
+    }
     if (call->step == ZK_NEW && !zk_call_submit(call)) {
         return false;
-    }
-    if (call->step == ZK_BACK && call->request->result.err == ERR_OK &&
-        call->request->def->id == OP_SESSION) {
-        prepare(conn, OP_ATTACH);
-        if (!zk_call_submit(call)) {
-            return false;
-        }
     }
     if (call->step != ZK_BACK) {
         return false;

@@ -63,7 +63,10 @@ enum op_id {
     OP_BACKUP = 44, /* A backup of the replica; HTTP only, super user only. */
     OP_TOP = 45,    /* Exists over HTTP only. */
     OP_RAISE = 46,  /* Made by imports only: raise a znode's count of creates; super user only. */
-    OP_IDS          /* Size of tables by id; 0 is no operation. */
+    /* Made by the front end of native clients only: open a session and attach it to the connection,
+     * in one transaction. A leader of release 1.0 does not know it. */
+    OP_OPEN = 47,
+    OP_IDS /* Size of tables by id; 0 is no operation. */
 };
 
 enum op_consistency {

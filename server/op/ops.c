@@ -182,6 +182,8 @@ static const struct op_def table[] = {
     {OP_TOP, "top", "GET", "/top/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none},
     {OP_RAISE, "raise", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0,
      FIELDS(PATH_FIELD, BOUNDED("creates", U32, MEMBER, creates, 1, STATE_CREATES_MAX))},
+    {OP_OPEN, "open", "", "", "", OP_KIND_WRITE, OP_SHAPE_SESSION, 201, 0,
+     FIELDS(U32_FIELD("timeout_ms", timeout_ms), HASH_FIELD)},
     {.name = NULL},
 };
 
@@ -219,7 +221,7 @@ const struct op_def *ops_by_name(struct slice name)
 
 bool op_is_internal(enum op_id op)
 {
-    return op == OP_REAP || op == OP_EXPIRE || op == OP_RAISE;
+    return op == OP_REAP || op == OP_EXPIRE || op == OP_RAISE || op == OP_OPEN;
 }
 
 bool op_is_http_only(enum op_id op)

@@ -86,6 +86,7 @@ static enum err (*const checks[OP_IDS])(const struct prep_step *, const struct o
     [OP_SETACL] = prep_set_acl,
     [OP_RAISE] = prep_raise,
     [OP_SESSION] = prep_open_session,
+    [OP_OPEN] = prep_open_session,
     [OP_ATTACH] = prep_attach,
     [OP_CLOSE] = prep_close,
     [OP_EXPIRE] = prep_expire,

@@ -42,7 +42,9 @@ static enum err take_key(struct prep_step *step)
 {
     const struct prep_job *job = step->job;
 
-    if (job->args->op == OP_SESSION || job->args->op == OP_ATTACH) {
+    enum op_id op = job->args->op;
+
+    if (op == OP_SESSION || op == OP_OPEN || op == OP_ATTACH) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS,
                            "opening or attaching a session does not accept an Idempotency-Key, "
                            "because the kept answer would contain the secret of the session, or an "

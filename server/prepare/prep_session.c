@@ -33,8 +33,8 @@ enum err prep_in_session(struct prep_step *step)
     struct overlay_session session;
     enum op_id op = step->job->args->op;
     /* These operations name their session in their arguments, or have none. */
-    bool about_sessions =
-        op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE || op == OP_REAP;
+    bool about_sessions = op == OP_SESSION || op == OP_OPEN || op == OP_ATTACH || op == OP_CLOSE ||
+                          op == OP_EXPIRE || op == OP_REAP;
 
     if (shown == NULL || !shown->shown || about_sessions) {
         return ERR_OK;
@@ -118,24 +118,39 @@ static enum err check_room(const struct prep_step *step, struct slice from)
     return ERR_OK;
 }
 
+static void put_move(const struct prep_step *step, uint64_t id)
+{
+    txn_put(step->out, &(struct txn_effect){.type = TXN_SESSION_MOVE,
+                                            .flags = TXN_REPLY,
+                                            .move = {.session = id,
+                                                     .attach = step->zxid,
+                                                     .member = step->header->origin_member}});
+}
+
+/* Opens a session; with OP_OPEN the same transaction attaches it. */
 static void open_session(const struct prep_step *step, const struct op_args *args,
                          struct slice from)
 {
+    bool attaches = args->op == OP_OPEN;
     struct overlay *overlay = &step->prep->overlay;
     struct blob *blob = blob_new(from);
     struct overlay_session session = {.id = step->zxid, .from = blob, .open = true};
     struct txn_effect effect = {.type = TXN_SESSION_OPEN,
-                                .flags = TXN_REPLY,
+                                .flags = attaches ? 0 : TXN_REPLY,
                                 .open = {.session = step->zxid,
                                          .timeout_ms = timeout_of(&step->prep->limits.tree, args),
                                          .from = from}};
 
     memcpy(effect.open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
     memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
+    session.attach = attaches ? step->zxid : 0;
     overlay_put_session(overlay, step->state, step->zxid, &session);
     overlay_count_shares(overlay, step->state, step->zxid, from, true);
     prep_count(step, cost_session(), true);
     txn_put(step->out, &effect);
+    if (attaches) {
+        put_move(step, session.id);
+    }
     blob_unref(blob);
 }
 
@@ -184,11 +199,7 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
     }
     session.attach = step->zxid;
     overlay_put_session(&step->prep->overlay, step->state, step->zxid, &session);
-    txn_put(step->out, &(struct txn_effect){.type = TXN_SESSION_MOVE,
-                                            .flags = TXN_REPLY,
-                                            .move = {.session = session.id,
-                                                     .attach = step->zxid,
-                                                     .member = step->header->origin_member}});
+    put_move(step, session.id);
     return ERR_OK;
 }
 

@@ -41,8 +41,8 @@ static bool has_moved(const struct model_ask *ask, const struct model_session *s
 /* Operations that name their session themselves, or that have none. */
 static bool names_its_own(enum op_id op)
 {
-    return op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE ||
-           op == OP_REAP;
+    return op == OP_SESSION || op == OP_OPEN || op == OP_ATTACH || op == OP_CLOSE ||
+           op == OP_EXPIRE || op == OP_REAP;
 }
 
 enum err model_in_session(struct model_step *step)
@@ -76,8 +76,12 @@ static enum err open_session(const struct model_step *step)
         timeout_ms < limits->tree.session_min_ms ? limits->tree.session_min_ms : timeout_ms;
     timeout_ms =
         timeout_ms > limits->tree.session_max_ms ? limits->tree.session_max_ms : timeout_ms;
-    model->sessions[model->session_count++] = (struct model_session){
-        .id = step->ask->zxid, .secret = step->ask->named, .timeout_ms = timeout_ms};
+    model->sessions[model->session_count++] =
+        (struct model_session){.id = step->ask->zxid,
+                               .secret = step->ask->named,
+                               .timeout_ms = timeout_ms,
+                               .attach = step->args->op == OP_OPEN ? step->ask->zxid : 0,
+                               .member = step->args->op == OP_OPEN ? step->ask->member : 0};
     return ERR_OK;
 }
 
@@ -107,7 +111,7 @@ enum err model_session_op(const struct model_step *step)
                                         ? by_id(step->model, step->args->session)
                                         : model_session_by_secret(step->model, ask->named);
 
-    if (step->args->op == OP_SESSION) {
+    if (step->args->op == OP_SESSION || step->args->op == OP_OPEN) {
         enum err err = open_session(step);
 
         if (err != ERR_OK) {
@@ -167,7 +171,7 @@ enum err model_key_known(const struct model_step *step)
     if (is_keyless(step)) {
         return ERR_MISSING;
     }
-    if (step->args->op == OP_SESSION || step->args->op == OP_ATTACH) {
+    if (step->args->op == OP_SESSION || step->args->op == OP_OPEN || step->args->op == OP_ATTACH) {
         return ERR_BAD_ARGUMENTS;
     }
     const struct model_key *key = find_key(step);

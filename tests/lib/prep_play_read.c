@@ -146,7 +146,7 @@ static void read_op(struct prep_play *play, struct wire_reader *reader,
 static void read_session_op(struct prep_play *play, struct wire_reader *reader,
                             struct play_request *request)
 {
-    static const enum op_id ops[] = {OP_SESSION, OP_SESSION, OP_ATTACH, OP_CLOSE};
+    static const enum op_id ops[] = {OP_SESSION, OP_OPEN, OP_ATTACH, OP_CLOSE};
 
     uint8_t kind = wire_get_u8(reader);
 
@@ -154,7 +154,7 @@ static void read_session_op(struct prep_play *play, struct wire_reader *reader,
     request->args = (struct op_args){.op = ops[kind & 3U]};
     kit_hash(request->named, request->hash);
     request->args.secret_hash = slice_make(request->hash, TXN_SECRET_HASH_LEN);
-    if (request->args.op == OP_SESSION) {
+    if (request->args.op == OP_SESSION || request->args.op == OP_OPEN) {
         request->args.timeout_ms = (uint32_t)(kind >> 4) * 1000;
     } else if (request->args.op == OP_CLOSE && (kind & 0xc0U) == 0xc0) {
         const struct model_session *session = model_session_by_secret(&play->model, request->named);

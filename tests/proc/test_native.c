@@ -9,6 +9,7 @@
 enum {
     TIMEOUT_MS = 20000,
     PIPELINE = 3000,
+    CLIENTS = 20,
     VALUE_MAX = 64
 };
 
@@ -262,6 +263,41 @@ TEST_ONE(a_multi_is_all_or_nothing)
     native_close(native);
 }
 
+/* The frame of a connect request for a new session. */
+static const uint8_t hello[] = {0, 0,  0,  45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,
+                                0, 78, 32, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0,
+                                0, 0,  0,  0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+/* A session's id is the zxid of its opening, and each write of the client costs one more. So the
+ * ids of clients that come together leave no gap. */
+TEST_ONE(a_session_is_opened_by_one_transaction)
+{
+    struct native *natives[CLIENTS];
+    struct native_frame frame;
+    uint64_t first = UINT64_MAX;
+    uint64_t last = 0;
+
+    for (size_t i = 0; i < CLIENTS; i++) {
+        natives[i] = native_dial(port(0));
+        native_send_bytes(natives[i], hello, sizeof(hello));
+    }
+    for (size_t i = 0; i < CLIENTS; i++) {
+        assert_true(native_next(natives[i], &frame));
+        /* The id has the bytes of a reply's zxid from the fifth on, and those of its error. */
+        uint64_t id = frame.zxid << 32 | (uint32_t)frame.err;
+
+        first = id < first ? id : first;
+        last = id > last ? id : last;
+    }
+    assert_int_equal(last - first, CLIENTS - 1);
+    native_send_create(natives[0], "/mine", "x", 1);
+    assert_int_equal(native_reply(natives[0], &frame), 0);
+    assert_int_equal(frame.zxid, last + 1);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        native_close(natives[i]);
+    }
+}
+
 /* Requests that arrive before the session stands are answered after it. */
 TEST_ONE(a_client_may_send_before_its_session_stands)
 {
@@ -270,9 +306,6 @@ TEST_ONE(a_client_may_send_before_its_session_stands)
 
     /* The frames of a connect request and of two requests, in one write. */
     buf_init(&all, (size_t)VALUE_MAX * 16);
-    static const uint8_t hello[] = {0, 0,  0,  45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,
-                                    0, 78, 32, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0,
-                                    0, 0,  0,  0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     static const uint8_t ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
     static const uint8_t who[] = {0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 107};
     struct native_frame frame;

@@ -91,7 +91,7 @@ static void compare_stat(struct history *history, const struct sim_op *op,
 static void check_session_answer(struct history *history, const struct sim_op *op,
                                  const struct model_answer *answer)
 {
-    bool attach = op->id == OP_ATTACH;
+    bool attach = op->id == OP_ATTACH || op->id == OP_OPEN;
 
     if ((op->id != OP_SESSION && !attach) ||
         (op->info.id == answer->session && (!attach || op->info.attach == op->zxid) &&

@@ -422,11 +422,14 @@ static enum err run_session(struct model *model, const struct sim_op *op, zxid_t
 {
     uint64_t id = model_session_id(model, op->session->number);
 
-    if (op->id == OP_SESSION) {
+    if (op->id == OP_SESSION || op->id == OP_OPEN) {
         ASSERT(id == 0); /* Each secret is used once. */
         answer->session = zxid;
         if (!model->scratch) {
             model_session_open(model, op->session, zxid);
+        }
+        if (op->id == OP_OPEN && !model->scratch) {
+            model_session_move(model, zxid, zxid);
         }
         return ERR_OK;
     }
@@ -513,7 +516,7 @@ void model_run(struct model *model, const struct sim_op *op, zxid_t zxid,
                         .answer = ret_answer};
 
     *ret_answer = (struct model_answer){.err = ERR_OK};
-    if (op->id == OP_SESSION || op->id == OP_ATTACH || op->id == OP_CLOSE) {
+    if (op->id == OP_SESSION || op->id == OP_OPEN || op->id == OP_ATTACH || op->id == OP_CLOSE) {
         ret_answer->err = run_session(model, op, zxid, ret_answer);
         return;
     }

@@ -11,6 +11,7 @@
 
 enum {
     OPEN_PPM = 60000, /* Share of a client's turns. */
+    OPEN_EVERY = 2,   /* Of so many sessions one is opened as native clients do. */
     RECENT_MAX = 64,
     ATTACH_PPM = 40000,
     SILENT_PPM = 15000,
@@ -108,7 +109,9 @@ void sim_session_turn(struct sim *sim, const struct sim_client *client)
     if (rng_chance(&sim->rng, OPEN_PPM + sim->knobs.close_ppm) &&
         sim->session_count < SIM_SESSIONS_MAX &&
         count_kept(sim, client->id) < sim->knobs.sessions) {
-        sim_op_launch(sim, make_op(sim, new_session(sim, client->id), OP_SESSION));
+        session = new_session(sim, client->id);
+        sim_op_launch(
+            sim, make_op(sim, session, session->number % OPEN_EVERY == 0 ? OP_OPEN : OP_SESSION));
         return;
     }
     session = some_session(sim, client->id);
@@ -144,7 +147,7 @@ void sim_session_join(struct sim *sim, struct sim_op *op)
 /* The arguments of an operation about a session name that session. */
 static bool is_about(enum op_id id)
 {
-    return id == OP_SESSION || id == OP_ATTACH || id == OP_CLOSE || id == OP_TOUCH;
+    return id == OP_SESSION || id == OP_OPEN || id == OP_ATTACH || id == OP_CLOSE || id == OP_TOUCH;
 }
 
 void sim_session_args(struct sim_session *session, struct op_args *args)
@@ -154,7 +157,7 @@ void sim_session_args(struct sim_session *session, struct op_args *args)
     }
     args->secret = slice_str(session->secret);
     args->secret_hash = slice_make(session->hash, sizeof(session->hash));
-    args->timeout_ms = args->op == OP_SESSION ? session->timeout_ms : 0;
+    args->timeout_ms = args->op == OP_SESSION || args->op == OP_OPEN ? session->timeout_ms : 0;
 }
 
 void sim_session_show(const struct sim_op *op, struct op_session *ret_session)
@@ -335,11 +338,12 @@ void sim_session_answered(struct sim *sim, struct sim_op *op)
     if (!session) {
         return;
     }
-    if (op->id == OP_SESSION) {
+    if (op->id == OP_SESSION || op->id == OP_OPEN) {
         session_answered(sim, session, op);
     } else if (op->id == OP_TOUCH) {
         touch_answered(sim, session, op);
-    } else if (op->id == OP_ATTACH && op->outcome == SIM_OK) {
+    }
+    if ((op->id == OP_ATTACH || op->id == OP_OPEN) && op->outcome == SIM_OK) {
         session->before = session->attach;
         session->attach = op->info.attach;
         session->at_node = op->node;

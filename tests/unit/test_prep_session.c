@@ -317,6 +317,37 @@ TEST(attaching_records_the_attachment, fixture, setup, teardown)
     assert_int_equal(prep_pending(fixture->prep), 0);
 }
 
+/* One transaction opens and attaches; only the attachment answers the request. */
+TEST(a_session_is_opened_and_attached_at_once, fixture, setup, teardown)
+{
+    static const char *const want[] = {"6", "8 !", NULL};
+
+    assert_int_equal(TXN_SESSION_OPEN, 6);
+    assert_int_equal(TXN_SESSION_MOVE, 8);
+    assert_int_equal(run(fixture, session_op(fixture, OP_OPEN, 1)), ERR_OK);
+    assert_effects(fixture, want);
+    assert_int_equal(kit_apply(fixture->state, fixture->zxid, &fixture->txn), ERR_OK);
+    prep_applied(fixture->prep, fixture->zxid);
+    zxid_t id = fixture->zxid;
+    const struct state_session *session = state_session(fixture->state, id);
+
+    assert_int_equal(session->attach, id);
+    assert_int_equal(session->member, 2);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    assert_int_equal(run(fixture, session_op(fixture, OP_OPEN, 1)), ERR_BAD_ARGUMENTS);
+
+    /* In flight, too, the attachment counts. */
+    assert_int_equal(run(fixture, session_op(fixture, OP_OPEN, 2)), ERR_OK);
+    fixture->session =
+        (struct op_session){.shown = true, .id = fixture->zxid, .attach = fixture->zxid};
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a")), ERR_OK);
+    fixture->session.attach--;
+    assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_SESSION_MOVED);
+    fixture->session.shown = false;
+    fixture->low_since = fixture->zxid + 1;
+    assert_int_equal(run(fixture, session_op(fixture, OP_OPEN, 3)), ERR_DISK_FULL);
+}
+
 /* With almost no disk space left, a client that lost its connection may still attach its session,
  * which costs no more than the session's end would; but only once. */
 TEST(a_low_disk_lets_each_session_move_once, fixture, setup, teardown)
