@@ -7,6 +7,7 @@ Prints each fault, then "N checked, N wrong".
 
 import argparse
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -15,6 +16,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+
+import kustomize
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = TOP / "deploy"
@@ -51,6 +54,9 @@ share/man/man1/zabra.1
 share/man/man1/zabra-serve.1
 share/zsh/site-functions/_zabra
 """.split()
+
+# Of "super" with the password "root".
+SUPER_DIGEST = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="
 
 checked = 0
 wrong = 0
@@ -151,12 +157,12 @@ def check_unit(args, scratch):
 
 
 @contextlib.contextmanager
-def replica_of(args, scratch):
+def replica_of(args, scratch, *more):
     """A replica with the example configuration once its port answers: the process, the port, and
     the lines of its log until then."""
     port = free_port()
     words = [args.zabra, "serve", "--config", DEPLOY / "zabra.cfg", "--dataDir", f"{scratch}/data",
-             "--clientPort", str(port)]
+             "--clientPort", str(port), *more]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as replica:
         lines = []
         for line in replica.stderr:
@@ -240,6 +246,90 @@ def check_version(args, scratch):
     for page in [TOP / "README.md", *TOP.glob("openapi/*.yaml"), *TOP.glob("debian/*")]:
         if page.is_file() and page.name != "changelog":
             check(version not in page.read_text(), f"{page.name} repeats the version {version}")
+    check_tags(version)
+
+
+TAG = re.compile(r"\bzabra:([0-9]+\.[\w.-]+)|^ *newTag: *\"?([^\"\s]+)", re.M)
+TAGGED = ("container/compose.yaml", "kubernetes/overlays/development/kustomization.yaml",
+          "kubernetes/overlays/production/kustomization.yaml", "kubernetes/restore.yaml")
+
+
+def check_tags(version):
+    """The image that the manifests name is that of this version; pages and comments say VERSION."""
+    for page in [*DEPLOY.rglob("*"), TOP / "docs/kubernetes.md"]:
+        tags = [one or other for one, other in TAG.findall(page.read_text())] if page.is_file() else []
+        name = str(page.relative_to(DEPLOY)) if page.is_relative_to(DEPLOY) else page.name
+        wanted = [version] if name in TAGGED else []
+        check(tags == wanted, f"{name} has the tags {tags}, not {wanted}")
+
+
+class RestoreJob:
+    """The job of deploy/kubernetes/restore.yaml, as a process with a volume and with backups."""
+
+    def __init__(self, args, scratch):
+        [job] = kustomize.documents(DEPLOY / "kubernetes/restore.yaml")
+        [container] = job["spec"]["template"]["spec"]["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        check(container["workingDir"] == mounts["data"], f"restores in {container['workingDir']}")
+        self.backups = scratch / "backups"
+        self.volume = scratch / "volume"
+        self.words = container["command"] + [word.replace(mounts["backups"], str(self.backups))
+                                             for word in container["args"]]
+        self.env = {"PATH": f"{pathlib.Path(args.zabra).resolve().parent}:{os.environ['PATH']}"}
+
+    def run(self):
+        """Exit code and output."""
+        ended = subprocess.run(self.words, cwd=self.volume, env=self.env, text=True, check=False,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return ended.returncode, ended.stdout
+
+    def has(self, *patterns):
+        """Whether the volume has one entry for each pattern, and no other."""
+        names = sorted(path.name for path in self.volume.iterdir())
+        return len(names) == len(patterns) and all(map(re.fullmatch, sorted(patterns), names))
+
+
+def check_restore(args, scratch):
+    """The old data stays where it is until a restore has succeeded, and in the volume even then."""
+    scratch = pathlib.Path(scratch)
+    job = RestoreJob(args, scratch)
+    job.backups.mkdir()
+    data = job.volume / "data"
+    data.mkdir(parents=True)
+    (data / "old").touch()
+    secret = scratch / "password"
+    secret.write_text("root\n")
+    secret.chmod(0o600)
+    with replica_of(args, scratch, "--superDigest", SUPER_DIGEST) as (_, port, _):
+        client = ["--endpoints", f"127.0.0.1:{port}", "--timeout", "20s", "--user", "super",
+                  "--password-file", str(secret)]
+        for words in (["create", "/kept", "x"], ["backup", str(job.backups)]):
+            text, code = run(args.zabra, *words, *client)
+            check(code == 0, text)
+    [backup] = job.backups.iterdir()
+    whole = backup.read_bytes()
+
+    backup.write_bytes(whole[:-1])
+    code, text = job.run()
+    check(code != 0 and "nothing was written" in text, f"a damaged backup: {code}: {text}")
+    check(job.has("data") and (data / "old").exists(), "a restore that failed has touched the data")
+    backup.write_bytes(whole)
+    lock = os.open(data, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    code, text = job.run()
+    check(code != 0 and "scale to 0" in text, f"while a replica runs: {code}: {text}")
+    check(job.has("data"), "a restore has begun while a replica runs")
+    os.close(lock)
+
+    for left in ("restored", "restored.part"):  # As a job leaves them that was killed.
+        (job.volume / left).mkdir()
+        (job.volume / left / "half").touch()
+    code, text = job.run()
+    check(code == 0 and "replica 1 at zxid" in text, f"the restore: {code}: {text}")
+    check(job.has("data", r"data\.before-\d{8}T\d{6}Z"), f"the volume: {os.listdir(job.volume)}")
+    check([path.name for path in job.volume.glob("data.before-*/*")] == ["old"], "the old data is gone")
+    text, code = run(args.zabra, "inspect", data)
+    check(code == 0, text)
 
 
 def check_sbom(args, scratch):
@@ -323,6 +413,7 @@ def check_install(args, scratch):
 
 def main():
     checks = {"unit": check_unit, "config": check_config, "version": check_version, "sbom": check_sbom,
+              "restore": check_restore,
               "mapped": check_mapped,
               "install": check_install}
     parser = argparse.ArgumentParser()

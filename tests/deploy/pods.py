@@ -164,7 +164,9 @@ class Pod:
 
     def start(self):
         """Starts the container in a new network with a new address."""
-        words = [self.cluster.program, *self.container["args"]]
+        words = [*self.container.get("command", [self.cluster.program]), *self.container["args"]]
+        if "workingDir" in self.container:
+            words = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', self.container["workingDir"], *words]
         (self.folder / "root").mkdir(parents=True, exist_ok=True)
         self.starts += 1
         self.cluster.addresses += 1
@@ -173,7 +175,7 @@ class Pod:
             self.process = subprocess.Popen(
                 ["unshare", "--mount", "--uts", "--net", "--propagation", "private", "sh", "-c",
                  self.script(words)],
-                env={"PATH": os.environ["PATH"], **self.environment()},
+                env={"PATH": f"{os.environ['PATH']}:/", **self.environment()},
                 stdin=subprocess.PIPE, stdout=log, stderr=log)
         self.connect()
         with contextlib.suppress(BrokenPipeError):  # The log says why.
