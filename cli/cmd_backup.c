@@ -593,8 +593,8 @@ const struct cmd cmd_backup = {
     .examples = {{"zabra backup --user super --verify /backup/zabra", "a full backup, checked"},
                  {"zabra backup --user super --since-last --keep 24h:1h,30d:1d /backup/zabra",
                   "each hour: what has changed, and no more files than needed"},
-                 {"zabra backup --user super - | age -r KEY > zabra.age",
-                  "encrypted, without a file in between"}},
+                 {"set -o pipefail; zabra backup - | age -r KEY >new && mv new zabra.age",
+                  "encrypted; the last one stays until the new one is whole"}},
     .operands = {1, 1, {CMD_OPERAND_FILE}},
     .run = run,
 };

@@ -58,6 +58,7 @@ share/zsh/site-functions/_zabra
 # Of "super" with the password "root".
 SUPER_DIGEST = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="
 
+NOT_HERE = 77
 checked = 0
 wrong = 0
 
@@ -138,9 +139,31 @@ def check_backup(args, scratch, unit):
         check(code == 0 and "/backup/v1" in text and ("super" in text) == user, text)
 
 
+def check_places(unit):
+    """The service may write each file and directory below /var that the example configuration
+    shows, and systemd makes the directory."""
+    made = {f"/var/{place}/{name}" for place, kind in (("lib", "State"), ("log", "Logs"))
+            for name in re.findall(rf"^{kind}Directory=(\S+)$", unit, re.M)}
+    shown = {value for _, value in KEY.findall((DEPLOY / "zabra.cfg").read_text())
+             if value.startswith("/var/")}
+    check(shown, "zabra.cfg shows no place below /var")
+    for path in sorted(shown):
+        check(made & {path, str(pathlib.Path(path).parent)},
+              f"zabra.cfg shows {path}, but the unit may write {sorted(made)} only")
+
+
+def check_signals():
+    """Each command is the same program: a signal to all of its name ends those, too."""
+    for page in [*TOP.glob("docs/**/*.md"), *DEPLOY.rglob("*"), *TOP.glob("debian/*")]:
+        if page.is_file():
+            found = re.search(r"\b(pidof|pkill|killall)\b.*", page.read_text())
+            check(not found, f"{page.name}: {found and found[0]}: a signal to all processes zabra")
+
+
 def check_unit(args, scratch):
     install(args.build, scratch)
-    check_service(args, scratch, "zabra", "serve")
+    check_places(check_service(args, scratch, "zabra", "serve"))
+    check_signals()
     check_backup(args, scratch, check_service(args, scratch, "zabra-backup", "backup"))
     text, code = run("systemd-sysusers", "--dry-run", DEPLOY / "systemd/zabra.sysusers.conf")
     check(code == 0 and "zabra" in text, text)
@@ -261,6 +284,51 @@ def check_tags(version):
         name = str(page.relative_to(DEPLOY)) if page.is_relative_to(DEPLOY) else page.name
         wanted = [version] if name in TAGGED else []
         check(tags == wanted, f"{name} has the tags {tags}, not {wanted}")
+
+
+# The users of a machine with the package; the replica's is no longer there after a purge.
+USERS = {"passwd": "root:x:0:0:root:/root:/bin/sh\n"
+                   "zabra:x:990:990:zabra:/var/lib/zabra:/usr/sbin/nologin\n",
+         "group": "root:x:0:\nzabra:x:990:\n", "shadow": "root:*:19000::::::\nzabra:!:19000::::::\n",
+         "gshadow": "root:*::\nzabra:!::\n",
+         "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\n"}
+PURGED = ("etc/zabra", "var/lib/zabra", "var/log/zabra")
+BACKUPS = ("var/lib/zabra-backup", "var/lib/zabra-backup/full")
+
+
+def check_purge(_args, scratch):
+    """postrm in a root directory of its own: what it removes, and whose the backups are then. The
+    next user that is made may get the number of the one that has gone."""
+    if os.geteuid() != 0:
+        print("this needs root")
+        sys.exit(NOT_HERE)
+    root = pathlib.Path(scratch)
+    (root / "etc").mkdir()
+    for name, text in USERS.items():
+        (root / "etc" / name).write_text(text)
+    (root / "postrm").write_text((TOP / "debian/zabra.postrm").read_text())
+    for name in PURGED + BACKUPS[:1]:
+        (root / name).mkdir(parents=True)
+        (root / name / "full").write_text("data")
+        for path in (root / name, root / name / "full"):
+            os.chown(path, 990, 990)
+    (root / BACKUPS[0]).chmod(0o700)
+    (root / BACKUPS[0] / "link").symlink_to("/etc/passwd")
+    os.chown(root / BACKUPS[0] / "link", 990, 990, follow_symlinks=False)
+    lines = ["set -e"]
+    for name in ("usr", "bin", "sbin", "lib", "lib64", "dev"):
+        lines.append(f"mkdir {root}/{name}; mount --rbind -o ro /{name} {root}/{name}")
+    lines.append(f"exec chroot {root} /bin/sh /postrm purge")
+    text, code = run("unshare", "--mount", "--propagation", "private", "sh", "-c", "; ".join(lines))
+    check(code == 0, text)
+    for name in PURGED:
+        check(not (root / name).exists(), f"a purge leaves /{name}")
+    check("zabra" not in (root / "etc/passwd").read_text() + (root / "etc/group").read_text(),
+          "a purge leaves the user")
+    for name in (*BACKUPS, f"{BACKUPS[0]}/link"):
+        about = (root / name).lstat()
+        check((about.st_uid, about.st_gid) == (0, 0), f"/{name} belongs to {about.st_uid}")
+    check((root / BACKUPS[0]).stat().st_mode & 0o777 == 0o700, "others may read the backups")
 
 
 class RestoreJob:
@@ -413,7 +481,7 @@ def check_install(args, scratch):
 
 def main():
     checks = {"unit": check_unit, "config": check_config, "version": check_version, "sbom": check_sbom,
-              "restore": check_restore,
+              "restore": check_restore, "purge": check_purge,
               "mapped": check_mapped,
               "install": check_install}
     parser = argparse.ArgumentParser()

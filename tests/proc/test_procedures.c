@@ -1,9 +1,10 @@
 /*
  * Runs the procedures of docs/operating.md that change the members: each line of the "sh" blocks
  * below a heading, as the page has it, against real replicas. Only addresses and directories are
- * replaced: zkN.example is replica N, and /etc/zabra is below the test's directory. A line that
- * begins with "zabra serve" starts the replica of its --id; every other line must end with 0. Where
- * the page says that a replica starts as above, the line of replica 4 is that of another one, too.
+ * replaced: zkN.example is replica N, and /etc/zabra is below the test's directory. The line
+ * "systemctl start zabra" starts a replica with its configuration; every other line must end with
+ * 0. Where the page says that a replica starts as above, the configuration of replica 4 is that of
+ * another one, too.
  */
 #include "base/buf.h"
 #include "base/check.h"
@@ -32,6 +33,7 @@ enum {
 static struct ensemble founders;
 static struct ensemble added;    /* Gives ports and directories; their processes come from lines. */
 static uint16_t moved_peer_port; /* Of zk3-new.example. */
+static uint32_t machine;         /* The replica of the machine on which the lines are run. */
 
 static struct replica *replica_of(uint32_t id)
 {
@@ -167,26 +169,10 @@ static size_t put_address(const char *text, struct buf *out)
     return (size_t)len;
 }
 
-/* The replica that a line starts; 0: it starts none. */
-static uint32_t started_by(const char *line)
-{
-    const char *option = strstr(line, " --id ");
-    unsigned id = 0;
-
-    if (strncmp(line, "zabra serve ", strlen("zabra serve ")) != 0) {
-        return 0;
-    }
-    check(option && sscanf(option, " --id %u", &id) == 1 && id >= 1 && id <= FOUNDERS + ADDED,
-          "a line that starts a replica has its id");
-    return id;
-}
-
 /* Replaces addresses and directories; leaves the comment out. */
 static void localise(const char *line, struct buf *out)
 {
     static const char etc[] = "/etc/zabra/";
-    static const char data[] = "/var/lib/zabra";
-    uint32_t id = started_by(line);
 
     buf_clear(out);
     while (*line && *line != '#') {
@@ -195,9 +181,6 @@ static void localise(const char *line, struct buf *out)
         if (len == 0 && strncmp(line, etc, strlen(etc)) == 0) {
             len = strlen(etc);
             buf_printf(out, "%s/etc/", founders.dir);
-        } else if (len == 0 && id > 0 && strncmp(line, data, strlen(data)) == 0) {
-            len = strlen(data);
-            buf_append_str(out, replica_of(id)->data);
         } else if (len == 0) {
             len = 1;
             buf_append_byte(out, (uint8_t)*line);
@@ -206,14 +189,14 @@ static void localise(const char *line, struct buf *out)
     }
 }
 
-/* Makes the line of replica 4 that of replica `id`. */
+/* Makes the line of replica 4's configuration that of replica `id`. */
 static void rename_replica(const char *line, uint32_t id, struct buf *out)
 {
     buf_clear(out);
     while (*line) {
-        if (strncmp(line, "--id 4", 6) == 0) {
-            buf_printf(out, "--id %u", id);
-            line += 6;
+        if (strncmp(line, "id=4", 4) == 0) {
+            buf_printf(out, "id=%u", id);
+            line += 4;
         } else if (strncmp(line, "zk4.", 4) == 0) {
             buf_printf(out, "zk%u.", id);
             line += 4;
@@ -231,14 +214,54 @@ static void set_number(const char *name, uint32_t number)
     (void)setenv(name, text, 1);
 }
 
-/* Starts a replica by its line; what is different on each machine of this test is in its
- * environment, which comes before the file. */
-static void serve(uint32_t id, const char *line)
+/* Writes the configuration of the page for the replica. */
+static void configure(uint32_t id)
 {
+    const struct page_block block = {.page = "docs/operating.md",
+                                     .heading = "Adding a replica",
+                                     .kind = "properties",
+                                     .number = 1};
+    char line[LINE_MAX_BYTES];
+    struct buf renamed;
+    struct buf here;
+
+    page_cut(&block, "added");
+    (void)snprintf(line, sizeof line, "%s/added", founders.dir);
+    FILE *page = fopen(line, "re");
+
+    (void)snprintf(line, sizeof line, "%s/etc/zabra-%u.cfg", founders.dir, id);
+    FILE *file = fopen(line, "we");
+
+    assert_true(page && file);
+    buf_init(&renamed, LINE_MAX_BYTES);
+    buf_init(&here, LINE_MAX_BYTES);
+    while (fgets(line, sizeof line, page)) {
+        rename_replica(line, id, &renamed);
+        localise(buf_cstr(&renamed), &here);
+        assert_true(fputs(buf_cstr(&here), file) >= 0);
+    }
+    buf_release(&renamed);
+    buf_release(&here);
+    assert_int_equal(fclose(page) | fclose(file), 0);
+}
+
+/* Starts the replica of the machine as its service does; what is different on each machine of this
+ * test is in its environment, which comes before the file. */
+static void serve(void)
+{
+    uint32_t id = machine;
     struct replica *replica = replica_of(id);
     char whole[LINE_MAX_BYTES];
 
-    (void)snprintf(whole, sizeof whole, "exec %s >>%s 2>&1", line, replica->log);
+    if (id <= FOUNDERS) {
+        (void)snprintf(whole, sizeof whole,
+                       "exec zabra serve --config %s/etc/zabra.cfg --id %u >>%s 2>&1", founders.dir,
+                       id, replica->log);
+    } else {
+        (void)snprintf(whole, sizeof whole,
+                       "exec zabra serve --config %s/etc/zabra-%u.cfg >>%s 2>&1", founders.dir, id,
+                       replica->log);
+    }
     if (replica->pid > 0) {
         check(ensemble_stop(&founders, id - 1) == 0, "the replica ends when it is stopped");
     }
@@ -258,14 +281,16 @@ static void serve(uint32_t id, const char *line)
     }
 }
 
-static void run_line(const char *line)
+static void run_line(void *ctx, const char *line)
 {
+    static const char start[] = "systemctl start zabra";
     struct buf here;
 
+    (void)ctx;
     buf_init(&here, LINE_MAX_BYTES);
     localise(line, &here);
-    if (started_by(line) > 0) {
-        serve(started_by(line), buf_cstr(&here));
+    if (strncmp(line, start, strlen(start)) == 0) {
+        serve();
     } else {
         int code = shell("{ %s\n} 2>&1", buf_cstr(&here));
 
@@ -277,31 +302,17 @@ static void run_line(const char *line)
     buf_release(&here);
 }
 
-static void run_for(void *ctx, const char *line)
-{
-    struct buf renamed;
-
-    buf_init(&renamed, LINE_MAX_BYTES);
-    rename_replica(line, *(const uint32_t *)ctx, &renamed);
-    run_line(buf_cstr(&renamed));
-    buf_release(&renamed);
-}
-
-/* Runs the blocks of a page below this heading, for replica `id` in place of 4. Returns the number
- * of lines. */
-static uint32_t run_section_for(const char *heading, uint32_t id)
-{
-    return page_run(heading, 0, run_for, &id);
-}
-
+/* Runs the blocks of a page below this heading. Returns the number of lines. */
 static uint32_t run_section(const char *heading)
 {
-    return run_section_for(heading, FOUNDERS + 1);
+    return page_run(heading, 0, run_line, NULL);
 }
 
 static void start_as_above(uint32_t id)
 {
-    assert_int_equal(run_section_for("Adding a replica", id), 1);
+    machine = id;
+    configure(id);
+    assert_int_equal(run_section("Adding a replica"), 1);
     assert_true(replica_of(id)->pid > 0);
 }
 
@@ -351,6 +362,7 @@ TEST(another_address_and_a_dead_machine, open_all, close_all)
 {
     char text[32];
 
+    machine = 3;
     assert_int_equal(run_section("Another address"), 3);
     expect_members("1:voter 2:voter 3:voter");
     (void)snprintf(text, sizeof text, "server.3=127.0.0.1:%u:", moved_peer_port);
