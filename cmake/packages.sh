@@ -9,6 +9,8 @@ test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev ll
 # What only tests/long/native needs.
 native_packages=(python3-kazoo python3-pytest python3-mock python3-objgraph zookeeper
   default-jdk-headless libslf4j-java libcurator-recipes-java libzookeeper-mt-dev)
+# What only tests/long/clickhouse needs: the libraries of clickhouse-server, which is not installed.
+clickhouse_packages=(python3-kazoo zookeeper default-jre-headless libslf4j-java clickhouse-common)
 command -v npm >/dev/null || build_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.
@@ -33,20 +35,25 @@ as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# take_promtool DIR: puts the checker of alert rules into DIR, out of Debian's package prometheus. The
-# package is not installed: it would start a server.
-take_promtool() {
-  [ ! -x "$1/promtool" ] || return 0
+# take_program DIR PACKAGE PATH: puts a program into DIR, out of a package of Debian. The package is
+# not installed: it would start a server.
+take_program() {
+  [ ! -x "$1/${3##*/}" ] || return 0
   mkdir -p "$1"
   (
     cd "$1" || exit 1
-    apt-get download -q prometheus >/dev/null 2>&1 || {
+    apt-get download -q "$2" >/dev/null 2>&1 || {
       quietly as_root apt-get update -q
-      quietly apt-get download -q prometheus
+      quietly apt-get download -q "$2"
     }
-    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
-    rm -f prometheus_*.deb
+    dpkg-deb --fsys-tarfile "$2"_*.deb | tar -x --strip-components=3 ".$3"
+    rm -f "$2"_*.deb
   )
+}
+
+# take_promtool DIR: puts the checker of alert rules into DIR.
+take_promtool() {
+  take_program "$1" prometheus /usr/bin/promtool
 }
 
 # Runs a command; what it says is shown only when it fails.

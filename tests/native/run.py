@@ -1,7 +1,7 @@
 """Starts three servers, and runs programs that use client libraries of others against them.
 
-run.py --zookeeper | --zabra BINARY [--fast] [--limit SECONDS] [CLIENT...]
-Exit code 77: a package is missing, nothing was tested.
+run.py --zookeeper | --zabra BINARY [--fast] [--limit SECONDS] [--clickhouse SERVER] [CLIENT...]
+Without CLIENT: all, and ClickHouse only with its program. Exit code 77: a package is missing, nothing was tested.
 """
 
 import argparse
@@ -72,6 +72,12 @@ def node(options, ensemble):
     return ["node", folder / "checks.js"]
 
 
+def clickhouse(options, ensemble):
+    return [sys.executable, "-B", str(HERE / "clickhouse_checks.py"), "--program",
+            options.clickhouse, "--control", str(ensemble.control_port), "--kind", ensemble.name,
+            ensemble.addresses]
+
+
 CLIENTS = {
     "kazoo": python("kazoo_checks.py"),
     "kazoo-suite": python("kazoo_suite.py"),
@@ -80,6 +86,7 @@ CLIENTS = {
     "zkcli": python("zkcli_checks.py"),
     "node": node,
     "differential": differential,
+    "clickhouse": clickhouse,
 }
 
 
@@ -104,6 +111,7 @@ def main():
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--record", type=pathlib.Path, default="build/native-answers.txt")
     parser.add_argument("--limit", type=int, default=LIMIT_S)
+    parser.add_argument("--clickhouse")
     parser.add_argument("clients", nargs="*", choices=[*CLIENTS, []])
     options = parser.parse_args()
     if bool(options.zabra) == options.zookeeper:
@@ -114,7 +122,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="zabra-native-") as data:
         ensemble = servers.make("zookeeper" if options.zookeeper else "zabra", data, options.zabra)
         try:
-            passed = [run_client(name, options, ensemble) for name in options.clients or CLIENTS]
+            chosen = options.clients or [name for name in CLIENTS
+                                         if name != "clickhouse" or options.clickhouse]
+            passed = [run_client(name, options, ensemble) for name in chosen]
             complaints = ensemble.complaints()
             if complaints or not all(passed):
                 print(*complaints, ensemble.tail(), sep="\n")
