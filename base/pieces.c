@@ -295,8 +295,9 @@ size_t pieces_look(struct pieces *pieces, struct slice *parts, size_t parts_max,
             return add_part(parts, count, encode(piece->text, block, min_size(left, block_max)),
                             left);
         }
-        count = add_part(parts, count, slice_make(shared.data + skip, shared.len - skip), left);
-        left -= min_size(shared.len - skip, left);
+        shared = slice_from(shared, skip);
+        count = add_part(parts, count, shared, left);
+        left -= min_size(shared.len, left);
         at = 0;
     }
     return count;

@@ -61,13 +61,18 @@ static void take(struct zk_bench *bench)
     }
 }
 
-void zk_bench_round(struct zk_bench *bench)
+static void wake(struct zk_bench *bench)
 {
-    (void)ev_run(bench->zk->loop, EVRUN_NOWAIT);
     if (bench->unwoken) {
         bench->unwoken = false;
         bench->zk->listener.wake(bench->zk->listener.ctx);
     }
+}
+
+void zk_bench_round(struct zk_bench *bench)
+{
+    (void)ev_run(bench->zk->loop, EVRUN_NOWAIT);
+    wake(bench);
     take(bench);
 }
 
@@ -81,6 +86,9 @@ static void serve(struct zk_bench *bench, struct op_request *request)
     kit_serve(gate, request);
     window_listen(gate->window, &bench->zk->listener);
     bench->unwoken = true;
+    if (bench->prompt) {
+        wake(bench);
+    }
     bench->suspended = suspends && !atomic_load(&gate->suspends);
 }
 
@@ -98,7 +106,7 @@ static bool is_behind(const struct zk_bench *bench, const struct op_request *req
     return false;
 }
 
-bool zk_bench_run(struct zk_bench *bench, size_t pick)
+const struct op_request *zk_bench_run(struct zk_bench *bench, size_t pick)
 {
     struct op_request *chosen = NULL;
     size_t left = bench->inside_count > 0 ? pick % bench->inside_count : 0;
@@ -112,23 +120,23 @@ bool zk_bench_run(struct zk_bench *bench, size_t pick)
         }
     }
     if (!chosen || bench->suspended) {
-        return false;
+        return NULL;
     }
     list_remove(&chosen->node);
     bench->inside_count--;
     serve(bench, chosen);
     list_push_back(&bench->ran, &chosen->node);
     bench->ran_count++;
-    return true;
+    return chosen;
 }
 
-bool zk_bench_answer(struct zk_bench *bench, size_t pick)
+const struct op_request *zk_bench_answer(struct zk_bench *bench, size_t pick)
 {
     size_t left = bench->ran_count > 0 ? pick % bench->ran_count : 0;
     struct list *node = bench->ran.next;
 
     if (bench->ran_count == 0) {
-        return false;
+        return NULL;
     }
     while (left-- > 0) {
         node = node->next;
@@ -139,7 +147,7 @@ bool zk_bench_answer(struct zk_bench *bench, size_t pick)
     bench->ran_count--;
     atomic_fetch_sub(&bench->gate->inside, 1);
     request->on_reply(request);
-    return true;
+    return request;
 }
 
 void zk_bench_retry(struct zk_bench *bench)

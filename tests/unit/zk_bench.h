@@ -19,6 +19,7 @@ struct zk_bench {
     size_t inside_count;
     size_t ran_count;
     bool suspended; /* Another state is being installed: nothing runs. */
+    bool prompt;    /* The window wakes the front end at once. */
     bool unwoken;   /* The window has not woken the front end after its newest changes. */
     size_t seats;   /* Connections that the front end has not closed. */
 };
@@ -32,16 +33,17 @@ void zk_bench_close(struct zk_bench *bench);
  * the client, roughly; 0: as many as it likes. */
 int zk_bench_dial(struct zk_bench *bench, int room);
 
-/* One round of the loop: the connections have their turns, and their bytes are read. The window
- * wakes the front end only behind it, as when the core is slow. */
+/* One round of the loop: the connections have their turns, and their bytes are read. Unless
+ * `prompt`, the window wakes the front end only behind it, as when the core is slow. */
 void zk_bench_round(struct zk_bench *bench);
 
-/* Runs a request inside the gate: the first one of some connection, by `pick`. False: there is
- * none. */
-bool zk_bench_run(struct zk_bench *bench, size_t pick);
+/* Runs a request inside the gate: the first one of some connection, by `pick`. Returns the request;
+ * NULL: there is none. */
+const struct op_request *zk_bench_run(struct zk_bench *bench, size_t pick);
 
-/* Answers one of the requests that have run. False: there is none. */
-bool zk_bench_answer(struct zk_bench *bench, size_t pick);
+/* Answers one of the requests that have run, and returns it. The front end may free it in the next
+ * round. NULL: there is none. */
+const struct op_request *zk_bench_answer(struct zk_bench *bench, size_t pick);
 
 /* Lets the front end try the gate again after it had no room, without its short wait. */
 void zk_bench_retry(struct zk_bench *bench);
