@@ -20,7 +20,7 @@ uint64_t part_cpu_ns(const struct part *part)
 {
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < part->servers; i++) {
+    for (uint32_t i = 0; i < part->pid_count; i++) {
         sum += line_cpu_ns((pid_t)part->pids[i]);
     }
     return sum;
@@ -133,7 +133,7 @@ static void take_option(struct part *part, char *option)
         return;
     }
     if (strcmp(option, "pids") == 0) {
-        (void)numbers(value, part->pids);
+        part->pid_count = numbers(value, part->pids);
         return;
     }
 
@@ -196,8 +196,8 @@ int main(int argc, char **argv)
         take_option(&part, argv[i]);
     }
     if (part.servers == 0 || part.connections == 0 || part.window == 0 ||
-        part.victim >= part.servers) {
-        line_fail("ports, connections, window or victim is missing or too large");
+        part.victim >= part.servers || part.pid_count < part.servers) {
+        line_fail("ports, pids, connections, window or victim is missing or too large");
     }
     run(&part, argv[1]);
     return 0;

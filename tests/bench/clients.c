@@ -7,6 +7,7 @@
 #include "base/minmax.h"
 #include "base/os_clock.h"
 #include "tests/bench/line.h"
+#include "tests/lib/zk_ask.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,10 +27,8 @@ enum {
     SWEEP_MS = 10,
     RETRY_MS = 100, /* A client without a server waits a random part of this. */
     OPENING_AT_ONCE = 1000,
-    PERM_ALL = 31,
     HELLO_ANSWER_MIN = 36,
-    ZXID_AT = 8, /* In a reply, from its length on. */
-    TYPE_AT = 8  /* In a request. */
+    ZXID_AT = 8 /* In a reply, from its length on. */
 };
 
 void clients_init(struct clients *clients, const uint16_t *ports, uint32_t servers, uint32_t count)
@@ -159,15 +158,8 @@ static void send_hello(struct clients *clients, struct client *client)
     struct buf out;
 
     buf_init(&out, READ_BYTES);
-    size_t at = zk_frame_begin(&out);
-
-    zk_put_int(&out, 0);
-    zk_put_long(&out, client->zxid);
-    zk_put_int(&out, clients->ask_timeout_ms);
-    zk_put_long(&out, (int64_t)client->session);
-    zk_put_bytes(&out, slice_make(client->passwd, ZK_PASSWD_BYTES));
-    zk_put_bool(&out, false);
-    zk_frame_end(&out, at);
+    zk_ask_hello(&out, (zxid_t)client->zxid, clients->ask_timeout_ms, client->session,
+                 client->passwd);
     clients_send(clients, client, out.data, out.len);
     buf_release(&out);
 }
@@ -194,7 +186,21 @@ static void dial(struct clients *clients, struct client *client)
     listen_to(clients, client, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD);
 }
 
-/* Takes the answer to the first frame. A session that the server does not know ends the program. */
+/* The server does not know the session: the client opens another one. */
+static void forget(struct clients *clients, struct client *client)
+{
+    if (!clients->stays || !client->known) {
+        line_fail("the server at port %u opens no session", clients->ports[client->server]);
+    }
+    clients->expired++;
+    client->known = false;
+    client->session = 0;
+    client->zxid = 0;
+    memset(client->passwd, 0, ZK_PASSWD_BYTES);
+    lose(clients, client);
+}
+
+/* Takes the answer to the first frame. */
 static void take_hello(struct clients *clients, struct client *client, struct slice body)
 {
     struct wire_reader reader;
@@ -209,9 +215,11 @@ static void take_hello(struct clients *clients, struct client *client, struct sl
         line_fail("the answer to the first frame has %zu bytes", body.len);
     }
     if (client->timeout_ms <= 0) {
-        line_fail("the server at port %u does not know a session", clients->ports[client->server]);
+        forget(clients, client);
+        return;
     }
     memcpy(client->passwd, passwd.data, ZK_PASSWD_BYTES);
+    client->known = true;
     client->state = CLIENT_OPEN;
     clients->opening--;
     clients->open++;
@@ -257,10 +265,12 @@ static void take_all(struct clients *clients, struct client *client, const uint8
             break;
         }
         take_frame(clients, client, at, len);
+        if (client->fd != fd) {
+            return; /* The connection was given up. */
+        }
         at += len;
         have -= len;
     }
-    ASSERT(client->fd == fd);
     buf_clear(&client->in);
     if (have > 0) {
         (void)buf_append(&client->in, at, have);
@@ -315,12 +325,11 @@ static void serve(struct clients *clients, struct client *client, uint32_t event
 static void sweep(struct clients *clients)
 {
     uint64_t now_ms = os_now_ms();
-    uint8_t ping[CLIENTS_REQUEST_BYTES];
+    struct buf ping;
 
+    buf_init(&ping, READ_BYTES);
+    zk_ask_plain(&ping, ZK_XID_PING, ZK_PING);
     clients->sweep_ms = now_ms + SWEEP_MS;
-    zk_store_int(ping, CLIENTS_REQUEST_BYTES - ZK_INT_BYTES);
-    zk_store_int(ping + ZK_INT_BYTES, ZK_XID_PING);
-    zk_store_int(ping + TYPE_AT, ZK_PING);
     for (uint32_t i = 0; i < clients->count; i++) {
         struct client *client = &clients->all[i];
 
@@ -329,9 +338,10 @@ static void sweep(struct clients *clients)
             dial(clients, client);
         } else if (client->state == CLIENT_OPEN &&
                    now_ms >= client->sent_ms + (uint64_t)client->timeout_ms / 3) {
-            clients_send(clients, client, ping, sizeof(ping));
+            clients_send(clients, client, ping.data, ping.len);
         }
     }
+    buf_release(&ping);
 }
 
 bool clients_run(struct clients *clients, uint64_t until_ms)
@@ -384,8 +394,9 @@ void clients_close(struct clients *clients, uint64_t limit_ms)
 
         client->ending = true;
         if (client->state == CLIENT_OPEN) {
-            clients_begin(client, &out, ZK_CLOSE_SESSION);
-            clients_end(clients, client, &out);
+            buf_clear(&out);
+            zk_ask_plain(&out, ++client->xid, ZK_CLOSE_SESSION);
+            clients_send(clients, client, out.data, out.len);
         }
     }
     while (clients->open > 0 && os_now_ms() < end_ms) {
@@ -396,30 +407,14 @@ void clients_close(struct clients *clients, uint64_t limit_ms)
 
 /* ---- Requests ---- */
 
-void clients_begin(struct client *client, struct buf *out, int32_t type)
-{
-    buf_clear(out);
-    (void)zk_frame_begin(out);
-    zk_put_int(out, ++client->xid);
-    zk_put_int(out, type);
-}
-
-void clients_end(struct clients *clients, struct client *client, struct buf *out)
-{
-    zk_frame_end(out, 0);
-    clients_send(clients, client, out->data, out->len);
-}
-
 void clients_read(struct clients *clients, struct client *client, int32_t type, const char *path,
                   bool watch)
 {
     struct buf out;
 
     buf_init(&out, READ_BYTES);
-    clients_begin(client, &out, type);
-    zk_put_bytes(&out, slice_str(path));
-    zk_put_bool(&out, watch);
-    clients_end(clients, client, &out);
+    zk_ask_path(&out, ++client->xid, type, path, watch ? 1 : 0);
+    clients_send(clients, client, out.data, out.len);
     buf_release(&out);
 }
 
@@ -431,19 +426,12 @@ void clients_write(struct clients *clients, struct client *client, int32_t type,
 
     memset(data, 'x', len);
     buf_init(&out, READ_BYTES + len);
-    clients_begin(client, &out, type);
-    zk_put_bytes(&out, slice_str(path));
-    zk_put_bytes(&out, slice_make(data, len));
     if (type == ZK_CREATE) {
-        zk_put_int(&out, 1);
-        zk_put_int(&out, PERM_ALL);
-        zk_put_bytes(&out, slice_str("world"));
-        zk_put_bytes(&out, slice_str("anyone"));
-        zk_put_int(&out, 0);
+        zk_ask_create(&out, ++client->xid, type, path, slice_make(data, len), 0);
     } else {
-        zk_put_int(&out, -1);
+        zk_ask_set(&out, ++client->xid, path, slice_make(data, len), -1);
     }
-    clients_end(clients, client, &out);
+    clients_send(clients, client, out.data, out.len);
     buf_release(&out);
     mem_free(data);
 }

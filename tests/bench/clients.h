@@ -32,6 +32,7 @@ struct client {
     uint8_t state;   /* enum client_state */
     uint32_t server; /* Index of its port. */
     bool full;       /* The kernel took no more bytes: `out` has the rest. */
+    bool known;      /* Its session has been open. */
     bool ending;     /* It has sent closeSession: the end of its connection is no loss. */
     uint64_t session;
     uint8_t passwd[ZK_PASSWD_BYTES];
@@ -54,8 +55,9 @@ struct clients {
     bool stays;               /* A client whose connection ends tries the next servers. */
     uint32_t open;            /* Clients with a session and a connection. */
     uint32_t opening_at_once; /* Most connections without a session yet. */
-    uint64_t refusals;        /* Attempts that a server turned down before the session stood. */
-    bool stop;                /* Set by a callback: clients_run returns. */
+    uint64_t expired; /* Sessions that a server did not know any more; their clients open others. */
+    uint64_t refusals; /* Attempts that a server turned down before the session stood. */
+    bool stop;         /* Set by a callback: clients_run returns. */
 
     /* Each may be NULL. `frame` is a reply or an event, from its length on. */
     void (*on_open)(struct clients *clients, struct client *client);
@@ -89,10 +91,6 @@ bool clients_run(struct clients *clients, uint64_t until_ms);
 
 /* Sends whole frames of requests. */
 void clients_send(struct clients *clients, struct client *client, const void *bytes, size_t len);
-
-/* Builds one request: its head, what the caller appends, its end. `out` is emptied first. */
-void clients_begin(struct client *client, struct buf *out, int32_t type);
-void clients_end(struct clients *clients, struct client *client, struct buf *out);
 
 /* Asks for a znode: ZK_GET_DATA or ZK_EXISTS. */
 void clients_read(struct clients *clients, struct client *client, int32_t type, const char *path,

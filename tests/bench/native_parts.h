@@ -16,7 +16,9 @@ enum {
 struct part {
     uint16_t ports[CLIENTS_SERVERS_MAX];
     uint32_t servers;
-    uint32_t pids[CLIENTS_SERVERS_MAX]; /* Of the servers, in the order of their ports. */
+    uint32_t pids[CLIENTS_SERVERS_MAX]; /* Of the servers, in the order of their ports; then of
+                                           others whose processor time counts. */
+    uint32_t pid_count;
     uint32_t connections;
     uint32_t window;  /* Requests of a connection without a reply. */
     uint32_t bytes;   /* Of a value. */

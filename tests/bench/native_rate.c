@@ -5,6 +5,7 @@
 #include "base/os_clock.h"
 #include "tests/bench/line.h"
 #include "tests/bench/native_parts.h"
+#include "tests/lib/zk_ask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +13,13 @@
 enum {
     BUCKETS_PER_OCTAVE = 32, /* So a percentile is exact to 3 %. */
     OCTAVES = 40,
-    BATCH_BYTES = 64 << 20
+    BATCH_BYTES = 64 << 20,
+    KEY_AT = 23 /* Digits of the key in a request: behind length, xid, type, length, "/load/k". */
 };
 
 struct rate {
     const struct part *part;
     struct buf frame; /* A request; its xid and its path are changed for each. */
-    size_t path_at;
     struct buf batch;
     uint64_t now_ns; /* Of the bytes that are being read; 0: not asked yet. */
     bool counts;
@@ -78,24 +79,17 @@ static void build_frame(struct rate *rate, int32_t type)
 
     part_path(path, 0);
     buf_init(out, BATCH_BYTES);
-    (void)zk_frame_begin(out);
-    zk_put_int(out, 0);
-    zk_put_int(out, type);
-    zk_put_bytes(out, slice_str(path));
-    rate->path_at = out->len - strlen(path);
     if (type == ZK_SET_DATA) {
-        zk_put_bytes(out, slice_make(data, rate->part->bytes));
-        zk_put_int(out, -1);
+        zk_ask_set(out, 0, path, slice_make(data, rate->part->bytes), -1);
     } else {
-        zk_put_bool(out, false);
+        zk_ask_path(out, 0, type, path, 0);
     }
-    zk_frame_end(out, 0);
     mem_free(data);
 }
 
 static void set_key(struct rate *rate, uint32_t key)
 {
-    uint8_t *digits = rate->frame.data + rate->path_at + strlen("/load/k");
+    uint8_t *digits = rate->frame.data + KEY_AT;
 
     for (int i = 3; i >= 0; i--) {
         digits[i] = (uint8_t)('0' + key % 10);

@@ -137,12 +137,13 @@ void part_storm(const struct part *part)
     }
     storm.begin_ms = os_now_ms();
     wait_all(&clients);
-    (void)printf("open_ms=%llu open_refusals=%llu losses=%u refusals=%llu first_ms=%llu "
-                 "served_ms=%llu written_ms=%llu\n",
-                 (unsigned long long)open_ms, (unsigned long long)open_refusals, storm.losses,
-                 (unsigned long long)(clients.refusals - open_refusals),
-                 (unsigned long long)storm.first_ms, (unsigned long long)storm.served_ms,
-                 (unsigned long long)(os_now_ms() - storm.begin_ms));
+    (void)printf(
+        "open_ms=%llu open_refusals=%llu losses=%u expired=%llu refusals=%llu first_ms=%llu "
+        "served_ms=%llu written_ms=%llu\n",
+        (unsigned long long)open_ms, (unsigned long long)open_refusals, storm.losses,
+        (unsigned long long)clients.expired, (unsigned long long)(clients.refusals - open_refusals),
+        (unsigned long long)storm.first_ms, (unsigned long long)storm.served_ms,
+        (unsigned long long)(os_now_ms() - storm.begin_ms));
     mem_free(clients.all[0].own);
     clients_release(&clients);
 }
