@@ -1,6 +1,5 @@
 #include "http/inlet.h"
 
-#include "tls/socket.h"
 #include "tls/system.h"
 
 #include "base/check.h"

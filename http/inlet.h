@@ -16,11 +16,13 @@
 #ifndef HTTP_INLET_H
 #define HTTP_INLET_H
 
+#include "tls/socket.h"
+
 #include "base/buf.h"
 #include "http/framing.h"
 
 enum {
-    HTTP_INLET_FDS_MAX = 1 << 21 /* Larger descriptors are not accepted. */
+    HTTP_INLET_FDS_MAX = TLS_FDS_MAX /* Larger descriptors are not accepted. */
 };
 
 enum http_inlet_state {

@@ -259,12 +259,18 @@ TEST(refusals_are_bounded, lines, set_up, tear_down)
 {
     struct op_principal client = {.address = "10.0.0.7"};
     struct audit_refusal refusal = {.op = "get", .client = &client, .err = ERR_NO_AUTH};
-    static char path[4 << 20];
-    static char why[1 << 20];
+
+    enum {
+        PATH_BYTES = 4 << 20,
+        WHY_BYTES = 1 << 20
+    };
+
+    char *path = mem_alloc(PATH_BYTES);
+    char *why = mem_zalloc(WHY_BYTES, 1);
     char credential[AUTH_CREDENTIAL_MAX + 1];
 
-    memset(path, 1, sizeof(path));
-    memset(why, '"', sizeof(why) - 1);
+    memset(path, 1, PATH_BYTES);
+    memset(why, '"', WHY_BYTES - 1);
     memset(credential, 1, sizeof(credential) - 1);
     credential[sizeof(credential) - 1] = '\0';
     for (int i = 0; i < AUTH_IDS_MAX; i++) {
@@ -278,7 +284,7 @@ TEST(refusals_are_bounded, lines, set_up, tear_down)
         client.auth = more;
     }
     atomic_store(&client.auth->right, 0xffff);
-    refusal.path = slice_make(path, sizeof(path));
+    refusal.path = slice_make(path, PATH_BYTES);
     refusal.why = why;
     audit_put_refusal(&lines->out, &refusal, 1000);
     assert_false(lines->out.overflow);
@@ -290,6 +296,8 @@ TEST(refusals_are_bounded, lines, set_up, tear_down)
     assert_int_equal(json_array_size(json_object_get(json, "identities")), AUTH_IDS_MAX + 1);
     json_decref(json);
     principal_release(&client);
+    mem_free(path);
+    mem_free(why);
 }
 
 TEST(other_lines, lines, set_up, tear_down)
