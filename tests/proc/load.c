@@ -80,7 +80,7 @@ static void run(void *arg)
     web_reply_init(&reply);
     while (!atomic_load(&load->stopping) && atomic_load(&writer->next) < LOAD_WRITES_MAX) {
         if (write_one(writer, web, &reply, load->ports[at])) {
-            (void)poll(NULL, 0, PAUSE_MS);
+            (void)poll(NULL, 0, atomic_load(&load->pause_ms));
         } else {
             at = (at + 1) % load->port_count;
             ensemble_breathe();
@@ -103,6 +103,7 @@ void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writ
     }
     memset(load, 0, sizeof(*load));
     load->kind = kind;
+    load->pause_ms = PAUSE_MS;
     load->port_count = ensemble->count;
     load->writer_count = writer_count;
     for (uint32_t i = 0; i < ensemble->count; i++) {
@@ -117,6 +118,11 @@ void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writ
         writer->acked = mem_zalloc(LOAD_WRITES_MAX, 1);
         thread_start(&writer->thread, "load", run, writer);
     }
+}
+
+void load_pace(struct load *load, int pause_ms)
+{
+    atomic_store(&load->pause_ms, pause_ms);
 }
 
 uint32_t load_acked(const struct load *load)

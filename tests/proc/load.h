@@ -43,6 +43,7 @@ struct load {
     uint32_t port_count;
     uint32_t writer_count;
     enum load_kind kind;
+    _Atomic int pause_ms; /* Of a writer after each write. */
     struct load_writer writers[LOAD_WRITERS_MAX];
     _Atomic bool stopping;
     bool joined; /* The writers have ended. */
@@ -54,6 +55,9 @@ struct load {
 void load_start(struct load *load, struct ensemble *ensemble, uint32_t writer_count);
 void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writer_count,
                      enum load_kind kind);
+
+/* Changes the pause of the writers, for tests that need writes all the time, but not many. */
+void load_pace(struct load *load, int pause_ms);
 
 /* Waits until `count` further writes are acknowledged. */
 void load_wait(struct load *load, struct ensemble *ensemble, uint32_t count);

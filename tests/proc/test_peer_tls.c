@@ -21,6 +21,7 @@ enum {
     REPLICAS = 3,
     WRITERS = 3,
     BETWEEN = 60, /* Acknowledged writes between two steps. */
+    PAUSE_MS = 10,
     FLIPS = 12
 };
 
@@ -156,6 +157,7 @@ TEST(changed_bits_end_their_connection_only)
     wait_sealed("psk");
     refused = sum("zabra_peer_refused_total"); /* Founding ends handshakes that are under way. */
     load_start_kind(&load, &ensemble, WRITERS, LOAD_IMPATIENT);
+    load_pace(&load, PAUSE_MS);
     for (uint32_t i = 0; i < FLIPS; i++) { /* To and from the leader, where bytes always flow. */
         uint32_t leader = ensemble_wait_leader(&ensemble);
         uint32_t other = (leader + 1 + i / 2 % 2) % REPLICAS;
@@ -242,6 +244,7 @@ TEST(a_rolling_change_to_tls_loses_no_write)
     open_all("off");
     start_all();
     load_start_kind(&load, &ensemble, WRITERS, LOAD_PATIENT);
+    load_pace(&load, PAUSE_MS);
     load_wait(&load, &ensemble, BETWEEN);
     for (size_t step = 0; step < 3; step++) {
         for (uint32_t i = 0; i < REPLICAS; i++) {
@@ -286,6 +289,7 @@ TEST(a_secret_is_replaced_under_load)
     open_all("required");
     start_all();
     load_start_kind(&load, &ensemble, WRITERS, LOAD_PATIENT);
+    load_pace(&load, PAUSE_MS);
     load_wait(&load, &ensemble, BETWEEN);
     write_secrets(OLD_SECRET, NEW_SECRET);
     wait_reload(1);
