@@ -270,6 +270,23 @@ def check_version(args, scratch):
         if page.is_file() and page.name != "changelog":
             check(version not in page.read_text(), f"{page.name} repeats the version {version}")
     check_tags(version)
+    check_upgrade(version)
+
+
+def check_upgrade(version):
+    """The upgrade from the last release is tested, and described where its operators look."""
+    changes = (TOP / "CHANGELOG.md").read_text()
+    headings = re.findall(r"^## (?:Unreleased: )?([0-9.]+)(?: - (\S+))?$", changes, re.M)
+    check(headings[0][0] == version, f"CHANGELOG.md begins with {headings[0][0]}, not {version}")
+    before = next(name for name, date in headings[1:] if date)
+    script = (TOP / "tests/long/old_release.sh").read_text()
+    check(f"\nrelease_before={before}\n" in script, f"tests/long do not upgrade from {before}")
+    old, new = (name.rsplit(".", 1)[0] for name in (before, version))
+    if old != new:
+        check(f"\n### From {old} to {new}\n" in (TOP / "docs/operating.md").read_text(),
+              f"docs/operating.md does not say how {old} becomes {new}")
+        anchor = f"operating.md#from-{old.replace('.', '')}-to-{new.replace('.', '')})"
+        check(anchor in changes.split("\n## ")[1], f"CHANGELOG.md does not lead to {anchor}")
 
 
 TAG = re.compile(r"\bzabra:([0-9]+\.[\w.-]+)|^ *newTag: *\"?([^\"\s]+)", re.M)

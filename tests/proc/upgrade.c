@@ -2,7 +2,8 @@
  * An ensemble of an earlier release is upgraded to this one and back, replica by replica, while the
  * level is held, then upgraded for good. Meanwhile clients by HTTP and WebSocket write and watch,
  * and sessions are renewed: no request fails for a client that retries what was not applied, no
- * event and no session is lost, and all replicas have the same state.
+ * event and no session is lost, and all replicas have the same state. A replica of this release
+ * whose leader is still the earlier one serves native clients.
  *
  *     upgrade --old PROGRAM [--seed N] [--print FILE]
  *
@@ -12,6 +13,7 @@
 #include "tests/proc/chaos.h"
 #include "tests/proc/history_run.h"
 #include "tests/proc/load.h"
+#include "tests/proc/native.h"
 #include "tests/proc/options.h"
 #include "zab/level.h"
 
@@ -27,7 +29,8 @@ enum {
     KEEPERS = 4,
     REST_MS = 4,
     RAISE_MS = 10000, /* So long must all members know a level before it is raised. */
-    OLD_LEVEL = 1     /* Of 0.9.0, the first release with levels. */
+    CREATES = 1200,
+    NATIVE_TIMEOUT_MS = 30000
 };
 
 static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\n"
@@ -39,6 +42,7 @@ static struct load load;
 static struct chaos_keeper keepers[KEEPERS];
 static const char *old_program;
 static const char *print_path;
+static int old_level; /* The highest one of the earlier release. */
 
 static void open_old(void)
 {
@@ -64,19 +68,19 @@ static json_t *answer_of(uint32_t index, const char *path)
     return whole ? web_json(&ensemble.reply) : NULL;
 }
 
-static bool has_level(uint32_t index, int level)
+static int level_of(uint32_t index)
 {
     json_t *answer = answer_of(index, "/ensemble/v1");
-    bool has = json_integer_value(json_object_get(answer, "level")) == level;
+    int level = (int)json_integer_value(json_object_get(answer, "level"));
 
     json_decref(answer);
-    return has;
+    return level;
 }
 
 static bool all_have_level(int level)
 {
     for (uint32_t i = 0; i < REPLICAS; i++) {
-        if (!has_level(i, level)) {
+        if (level_of(i) != level) {
             return false;
         }
     }
@@ -112,16 +116,23 @@ static bool states_are_equal(void)
     return true;
 }
 
-static void change_level(const char *body)
+/* A request of the super user; returns the status. */
+static long post(uint32_t index, const char *path, const char *body)
 {
     struct web_call call = {
         .method = "POST",
-        .port = ensemble.replicas[ensemble_wait_leader(&ensemble)].client_port,
-        .path = "/ensemble/v1/level",
+        .port = ensemble.replicas[index].client_port,
+        .path = path,
         .body = body,
         .headers = "Content-Type: application/json\nAuthorization: Basic c3VwZXI6cm9vdA=="};
 
-    ENSEMBLE_CHECK(&ensemble, web_do(ensemble.web, &call, &ensemble.reply) == 204);
+    return web_do(ensemble.web, &call, &ensemble.reply);
+}
+
+static void change_level(const char *body)
+{
+    ENSEMBLE_CHECK(&ensemble,
+                   post(ensemble_wait_leader(&ensemble), "/ensemble/v1/level", body) == 204);
 }
 
 /* ---- Clients. ---- */
@@ -138,6 +149,7 @@ static void start_clients(void)
 
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
     ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/e?upsert=true", "", 201);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/raised?upsert=true", "", 201);
     run.rest_ms = REST_MS;
     run.port_count = REPLICAS;
     for (uint32_t i = 0; i < REPLICAS; i++) {
@@ -192,6 +204,47 @@ static void stop_clients(void)
     history_run_release(&run);
 }
 
+/* ---- What 1.1 adds. ---- */
+
+/* A native client has a session, an ephemeral znode and a watch at this replica. */
+static void serve_native(uint32_t index)
+{
+    struct native_frame frame;
+    struct native *native = native_open(ensemble.replicas[index].client_port, NATIVE_TIMEOUT_MS);
+
+    ENSEMBLE_CHECK(&ensemble, native != NULL);
+    native_send_create(native, "/native", "data", 1);
+    ENSEMBLE_CHECK(&ensemble, native_reply(native, &frame) == 0);
+    native_send_path(native, 4, "/native", 1); /* getData, with a watch */
+    ENSEMBLE_CHECK(&ensemble, native_reply(native, &frame) == 0);
+    native_send_set(native, "/native", "other", -1);
+    ENSEMBLE_CHECK(&ensemble, native_event(native, "/native") == 3);
+    ENSEMBLE_CHECK(&ensemble, native_reply(native, &frame) == 0);
+    native_send_plain(native, -11); /* closeSession */
+    ENSEMBLE_CHECK(&ensemble, native_reply(native, &frame) == 0);
+    native_close(native);
+    ENSEMBLE_CHECK(&ensemble,
+                   ensemble_call(&ensemble, index, "GET",
+                                 "/znodes/v1/native?consistency=linearizable", NULL) == 404);
+}
+
+/* Lines of an import with `creates`, which migrations use, need a leader of this release. */
+static void import_creates(uint32_t index, bool leads)
+{
+    char line[64];
+
+    (void)snprintf(line, sizeof(line), "{\"path\":\"raised\",\"creates\":%d}\n", CREATES);
+    struct web_call call = {.method = "POST",
+                            .port = ensemble.replicas[index].client_port,
+                            .path = "/import/v1/?conflict=overwrite",
+                            .body = line,
+                            .headers = "Content-Type: application/x-ndjson\n"
+                                       "Authorization: Basic c3VwZXI6cm9vdA=="};
+    long status = web_do(ensemble.web, &call, &ensemble.reply);
+
+    ENSEMBLE_CHECK(&ensemble, status == (leads ? 200 : 501));
+}
+
 /* ---- Rolling. ---- */
 
 static void change_program(uint32_t index, const char *program)
@@ -211,6 +264,11 @@ static void roll(const char *what, const char *program)
 
     for (uint32_t i = 1; i <= REPLICAS; i++) {
         change_program((leader + i) % REPLICAS, program);
+        if (i == 1 && program == NULL) {
+            ENSEMBLE_CHECK(&ensemble, ensemble_wait_leader(&ensemble) == leader);
+            serve_native((leader + i) % REPLICAS);
+            import_creates((leader + i) % REPLICAS, false);
+        }
     }
     print_message("%s: %u writes so far\n", what, load_acked(&load));
 }
@@ -238,20 +296,25 @@ static void try_old(uint32_t index)
 
 TEST(up_and_back_under_a_held_level_and_up_for_good, open_old, close_all)
 {
+    char hold[32];
+
     print_message("seed %" PRIu64 "\n", run.seed);
-    ENSEMBLE_WAIT(&ensemble, all_have_level(OLD_LEVEL));
+    ENSEMBLE_WAIT(&ensemble, (old_level = level_of(0)) > 0);
+    ENSEMBLE_WAIT(&ensemble, all_have_level(old_level));
     start_clients();
-    change_level("{\"hold\":1}");
+    (void)snprintf(hold, sizeof(hold), "{\"hold\":%d}", old_level);
+    change_level(hold);
     load_wait(&load, &ensemble, BETWEEN);
     roll("upgraded", NULL);
     wait_raise_time();
-    ENSEMBLE_CHECK(&ensemble, all_have_level(OLD_LEVEL));
+    ENSEMBLE_CHECK(&ensemble, all_have_level(old_level));
+    import_creates(0, true);
     roll("back at the earlier release", old_program);
     roll("upgraded again", NULL);
     change_level("{\"hold\":null}");
     ENSEMBLE_WAIT(&ensemble, all_have_level(ZAB_LEVEL_KNOWN));
     load_wait(&load, &ensemble, BETWEEN);
-    if ((int)ZAB_LEVEL_KNOWN > (int)OLD_LEVEL) {
+    if ((int)ZAB_LEVEL_KNOWN > old_level) {
         try_old(0);
     }
     load_wait(&load, &ensemble, BETWEEN);
