@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Capacity of three replicas: what a znode, a session, a watch and a write cost.
+"""Capacity of three replicas: what a znode, a session, a watch, an event and a write cost.
 
 usage: capacity.py ZABRA
 
@@ -15,6 +15,7 @@ import re
 import socket
 import sys
 import threading
+import time
 
 import figures
 
@@ -23,6 +24,8 @@ BATCH = 100  # Creates of one multi.
 SESSIONS = 5000
 SOCKETS = 2000
 WATCHES = 20  # Of a WebSocket.
+EVENTS = 20  # Changes that all WebSockets watch.
+IDLE_S = 10
 WRITES = 8000
 THREADS = 8
 SIZES = (100, 1024, 10240)
@@ -49,17 +52,35 @@ class Capacity(figures.Ensemble):
         with open(f"/proc/{self.processes[index].pid}/io", encoding="ascii") as io:
             return int(re.search(r"^wchar: (\d+)", io.read(), re.M).group(1))
 
-    def syncs(self, index):
-        return self.metrics(index)["zabra_log_sync_seconds_count"]
-
     def sent(self):
         return sum(self.metrics(i)["zabra_peer_sent_bytes_total"] for i in range(self.count))
+
+    def so_far(self, index):
+        """What this replica and all have used until now: see Spent."""
+        metrics = self.metrics(index)
+        return (self.cpu_ms(index), self.cpu_ms(), metrics["zabra_log_sync_seconds_count"],
+                self.sent(), self.written(index), metrics["zabra_ws_sent_bytes_total"])
 
     def must(self, status, method, path, body=None, headers=None):
         got, answer = self.request(0, method, path, body, headers, timeout=60)
         if got != status:
             raise SystemExit(f"{method} {path}: {got} {answer[:200]}")
         return answer
+
+
+class Spent:
+    """What a number of actions has cost one replica, and all of them, since the object was made."""
+
+    def __init__(self, ensemble, index):
+        self.ensemble, self.index = ensemble, index
+        self.before = ensemble.so_far(index)
+
+    def each(self, count):
+        """CPU ms of the replica and of all for 1,000, its syncs for 1,000; bytes for each: between
+        replicas, into its files, to WebSockets."""
+        spent = [late - early for early, late in zip(self.before, self.ensemble.so_far(self.index))]
+        return [round(value * 1000 / count) for value in spent[:3]] + \
+            [round(value / count) for value in spent[3:]]
 
 
 def table(columns, rows):
@@ -145,36 +166,17 @@ class Socket:
         return self.receive()
 
 
-def measure_clients(zabra):
-    with Capacity(zabra, 3) as ensemble:
-        rows = [("an empty replica, resident", ensemble.resident(0))]
-        before = ensemble.resident(0), ensemble.metrics(0)["zabra_tree_bytes"]
-        for _ in range(SESSIONS):
-            ensemble.must(201, "POST", "/sessions/v1?expire=600")
-        rows.append(("a session, resident", round((ensemble.resident(0) - before[0]) / SESSIONS)))
-        rows.append(("a session, in the tree",
-                     round((ensemble.metrics(0)["zabra_tree_bytes"] - before[1]) / SESSIONS)))
-    with Capacity(zabra, 3) as ensemble:
-        before = ensemble.resident(0)
-        sockets = [Socket(ensemble.port(0)) for _ in range(SOCKETS)]
-        rows.append(("a WebSocket without a watch",
-                     round((ensemble.resident(0) - before) / SOCKETS)))
-        before = ensemble.resident(0)
-        for number, one in enumerate(sockets):
-            for i in range(WATCHES):
-                one.call({"id": i, "op": "watch", "path": f"/watched/{number}/{i}"})
-        rows.append(("a watch of a path of its own",
-                     round((ensemble.resident(0) - before) / SOCKETS / WATCHES)))
-    table(("item", "bytes"), rows)
+def run_all(ensemble, count, request):
+    """Does `count` requests through the first replica with some clients, each of which waits for its
+    answers; `request(client, number)` gives method, path and body. Returns the answers."""
+    answers = [[] for _ in range(THREADS)]
 
-
-def write_all(ensemble, size):
-    def run(thread):
+    def run(client):
         connection = figures.http.client.HTTPConnection("127.0.0.1", ensemble.port(0), timeout=60)
-        for _ in range(WRITES // THREADS):
-            connection.request("PUT", f"/znodes/v1/w/{thread}", b"x" * size)
-            if connection.getresponse().read() is None:
-                raise SystemExit("no answer")
+        for number in range(count // THREADS):
+            connection.request(*request(client, number))
+            answer = connection.getresponse()
+            answers[client].append((answer.status, answer.read()))
         connection.close()
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
@@ -182,6 +184,67 @@ def write_all(ensemble, size):
         thread.start()
     for thread in threads:
         thread.join()
+    for status, answer in (one for some in answers for one in some):
+        if status not in (200, 201, 204):
+            raise SystemExit(f"{status} {answer[:200]}")
+    return answers
+
+
+def measure_sessions(ensemble, sizes, costs):
+    """Sessions that clients open, renew and close through a follower."""
+    before = ensemble.resident(0), ensemble.metrics(0)["zabra_tree_bytes"]
+    spent = Spent(ensemble, ensemble.leader())
+    opened = run_all(ensemble, SESSIONS, lambda *_: ("POST", "/sessions/v1?expire=600", None))
+    costs.append(("a session is opened", *spent.each(SESSIONS)))
+    sizes.append(("a session, resident", round((ensemble.resident(0) - before[0]) / SESSIONS)))
+    sizes.append(("a session, in the tree",
+                  round((ensemble.metrics(0)["zabra_tree_bytes"] - before[1]) / SESSIONS)))
+    ids = [[json.loads(answer)["id"] for _, answer in some] for some in opened]
+    for text, method in (("it is renewed", "PUT"), ("it is closed", "DELETE")):
+        spent = Spent(ensemble, ensemble.leader())
+        run_all(ensemble, SESSIONS, lambda client, i, how=method:
+                (how, f"/sessions/v1/{ids[client][i]}", None))
+        costs.append((text, *spent.each(SESSIONS)))
+
+
+def measure_watches(ensemble, sizes, costs):
+    """WebSockets at the first replica: each watches paths of its own, and one that all watch."""
+    before = ensemble.resident(0)
+    sockets = [Socket(ensemble.port(0)) for _ in range(SOCKETS)]
+    sizes.append(("a WebSocket without a watch", round((ensemble.resident(0) - before) / SOCKETS)))
+    before = ensemble.resident(0)
+    spent = Spent(ensemble, 0)
+    for number, one in enumerate(sockets):
+        for i in range(WATCHES):
+            one.call({"id": i, "op": "watch", "path": f"/watched/{number}/{i}"})
+    costs.append(("a watch is set", *spent.each(SOCKETS * WATCHES)))
+    sizes.append(("a watch of a path of its own",
+                  round((ensemble.resident(0) - before) / SOCKETS / WATCHES)))
+    ensemble.must(201, "PUT", "/znodes/v1/all?upsert=true", b"")
+    for one in sockets:
+        one.call({"id": 0, "op": "watch", "path": "/all", "kind": "persistent"})
+    spent = Spent(ensemble, 0)
+    for _ in range(EVENTS):
+        ensemble.must(200, "PUT", "/znodes/v1/all", b"x" * 100)
+        for one in sockets:
+            one.receive()
+    costs.append(("an event is sent", *spent.each(SOCKETS * EVENTS)))
+
+
+def measure_clients(zabra):
+    costs = []
+    with Capacity(zabra, 3) as ensemble:
+        sizes = [("an empty replica, resident", ensemble.resident(0))]
+        spent = Spent(ensemble, ensemble.leader())
+        time.sleep(IDLE_S)
+        costs.append(("a second passes", *spent.each(IDLE_S)))
+        measure_sessions(ensemble, sizes, costs)
+    with Capacity(zabra, 3) as ensemble:
+        measure_watches(ensemble, sizes, costs)
+    table(("item", "bytes"), sizes)
+    table(("what happens", "CPU ms of one replica for 1,000", "CPU ms of all three", "syncs of its log for 1,000",
+           "sent between replicas for each (bytes)", "written to its files for each (bytes)",
+           "sent to WebSockets for each (bytes)"), costs)
 
 
 def measure_writes(zabra):
@@ -190,21 +253,14 @@ def measure_writes(zabra):
         ensemble.must(201, "PUT", "/znodes/v1/w?upsert=true", b"")
         for i in range(THREADS):
             ensemble.must(201, "PUT", f"/znodes/v1/w/{i}?upsert=true", b"")
-        leader = ensemble.leader()
         for size in SIZES:
-            before = (ensemble.cpu_ms(leader), ensemble.cpu_ms(), ensemble.syncs(leader),
-                      ensemble.sent(), ensemble.written(leader))
-            write_all(ensemble, size)
-            after = (ensemble.cpu_ms(leader), ensemble.cpu_ms(), ensemble.syncs(leader),
-                     ensemble.sent(), ensemble.written(leader))
-            spent = [(late - early) for early, late in zip(before, after)]
-            rows.append((size, f"{spent[0] * 1000 / WRITES:.0f}", f"{spent[1] * 1000 / WRITES:.0f}",
-                         round(spent[2] * 1000 / WRITES), round(spent[3] / WRITES),
-                         round(spent[4] / WRITES)))
-        table(("data of a write (bytes)", "CPU ms of the leader for 1,000 writes", "CPU ms of all three",
-               "syncs of its log for 1,000 writes", "sent between replicas for a write (bytes)",
-               "written to its files for a write (bytes)"),
-              rows)
+            spent = Spent(ensemble, ensemble.leader())
+            run_all(ensemble, WRITES,
+                    lambda client, _, data=b"x" * size: ("PUT", f"/znodes/v1/w/{client}", data))
+            rows.append((size, *spent.each(WRITES)[:5]))
+    table(("data of a write (bytes)", "CPU ms of the leader for 1,000 writes", "CPU ms of all three",
+           "syncs of its log for 1,000 writes", "sent between replicas for a write (bytes)",
+           "written to its files for a write (bytes)"), rows)
 
 
 def main():
