@@ -25,12 +25,23 @@ static void take_frame(struct zk_conn *conn, struct slice frame)
     }
 }
 
-/* Takes whole frames while requests may be taken; returns the number of bytes taken. */
+/* Whether the turn has time and room for one more frame. */
+static bool has_room(struct zk_conn *conn)
+{
+    if (conn->zk->now_us >= conn->zk->end_us) {
+        zk_turn_later(conn);
+        return false;
+    }
+    return conn->state != ZK_OPEN || zk_queue_takes_more(conn);
+}
+
+/* Takes whole frames while requests may be taken and the turn lasts; returns the number of bytes
+ * taken. */
 static size_t take_some(struct zk_conn *conn, struct slice bytes)
 {
     size_t taken = 0;
 
-    while (may_take(conn) && taken < bytes.len) {
+    while (taken < bytes.len && may_take(conn) && has_room(conn)) {
         struct slice rest = slice_from(bytes, taken);
         size_t len = 0;
 
@@ -109,6 +120,7 @@ static void read_some(struct zk_conn *conn)
 {
     struct zk *zk = conn->zk;
 
+    conn->arrived = false;
     for (int i = 0; may_take(conn); i++) {
         ssize_t got = recv(conn->fd, zk->read, ZK_READ_BYTES, MSG_DONTWAIT);
 
@@ -123,10 +135,24 @@ static void read_some(struct zk_conn *conn)
         if (got < ZK_READ_BYTES && !tls_socket_waits(conn->fd)) {
             return;
         }
-        if (i == ZK_READS_MAX) {
+        if (i == ZK_READS_MAX || zk->now_us >= zk->end_us) {
+            conn->arrived = true;
             zk_turn_later(conn);
             return;
         }
+    }
+}
+
+/* Reads what has arrived, or leaves it to the next turn. */
+static void read_more(struct zk_conn *conn)
+{
+    if (!may_take(conn) || (!conn->arrived && !tls_socket_waits(conn->fd))) {
+        return;
+    }
+    if (conn->zk->now_us < conn->zk->end_us) {
+        read_some(conn);
+    } else {
+        zk_turn_later(conn);
     }
 }
 
@@ -153,9 +179,7 @@ void zk_conn_turn(struct zk_conn *conn)
     if (conn->state != ZK_CUT) {
         take_kept(conn);
     }
-    if (may_take(conn) && tls_socket_waits(conn->fd)) {
-        read_some(conn);
-    }
+    read_more(conn);
     zk_queue_run(conn);
     if (conn->state != ZK_CUT) {
         zk_out_flush(conn);
@@ -168,15 +192,12 @@ void zk_conn_turn(struct zk_conn *conn)
 
 static void take_input(struct zk_conn *conn)
 {
-    if (conn->shut) {
-        if (!loop_swallow(conn->fd)) {
-            zk_close_cut(conn, conn->reason);
-        }
-    } else {
-        read_some(conn);
+    if (!conn->shut) {
+        conn->arrived = true;
+        zk_turn_soon(conn);
+    } else if (!loop_swallow(conn->fd)) {
+        zk_close_cut(conn, conn->reason);
     }
-    list_remove(&conn->turn);
-    zk_conn_turn(conn);
 }
 
 static void on_ready(struct ev_loop *loop UNUSED, struct ev_io *watcher, int events)
@@ -188,7 +209,7 @@ static void on_ready(struct ev_loop *loop UNUSED, struct ev_io *watcher, int eve
         zk_turn_soon(conn);
     }
     if (events & EV_READ) {
-        take_input(conn); /* May free it. */
+        take_input(conn);
     }
 }
 
@@ -247,8 +268,8 @@ void zk_conn_free(struct zk_conn *conn)
     zk_session_detach(conn);
     watch_owner_release(subscribe_table(zk->subscriber), &conn->owner);
     zk_out_release(conn);
-    budget_shares_give(&zk->pieces, conn->address_key, conn->in_counted);
     buf_release(&conn->in);
+    (void)account(conn);
     list_remove(&conn->node);
     list_remove(&conn->turn);
     list_remove(&conn->held);
@@ -268,8 +289,7 @@ void zk_conn_adopt(struct zk *zk, struct zk_arrival *take_arrival)
     mem_free(take_arrival);
     if (atomic_load(&zk->draining)) {
         zk_close_lost(conn, "drain");
-    } else {
-        read_some(conn);
     }
+    conn->arrived = true;
     zk_turn_soon(conn);
 }

@@ -49,6 +49,26 @@ bool zk_out_end(struct zk_conn *conn, size_t at)
     return true;
 }
 
+/* Notes that the kernel takes `sent` bytes. All events that were queued before the last one of
+ * `old` have left when `old_ends` bytes have. */
+static void count_sent(struct zk_conn *conn, size_t sent)
+{
+    struct zk_unsent *events = &conn->events;
+    size_t left = zk_out_unsent(conn) - sent;
+
+    events->old_ends -= min_size(sent, events->old_ends);
+    if (events->old_ends == 0) {
+        events->old = left > 0 ? events->fresh : 0;
+        events->fresh = 0;
+        events->old_ends = left;
+    }
+}
+
+size_t zk_out_events(const struct zk_conn *conn)
+{
+    return conn->events.old + conn->events.fresh;
+}
+
 void zk_out_event(struct zk_conn *conn)
 {
     struct zk *zk = conn->zk;
@@ -62,6 +82,7 @@ void zk_out_event(struct zk_conn *conn)
     } else {
         pieces_put(&conn->out, &part, 1);
     }
+    conn->events.fresh += part.len;
     zk_turn_soon(conn);
 }
 
@@ -94,6 +115,7 @@ static bool took(struct zk_conn *conn, ssize_t sent, size_t len)
     conn->full = sent != (ssize_t)len;
     if (sent > 0) {
         conn->stall_ms = 0;
+        count_sent(conn, (size_t)sent);
         metric_add(&conn->zk->metrics.sent_bytes, (uint64_t)sent);
     }
     return true;
@@ -189,25 +211,42 @@ void zk_out_flush(struct zk_conn *conn)
     }
 }
 
+/* Whether closing this client is due: it has stalled for a while, or (`now`) the memory is used up.
+ */
+static bool is_due(const struct zk_conn *conn, bool now, uint64_t now_ms)
+{
+    return now || now_ms >= conn->stall_ms + ZK_RELIEF_MS;
+}
+
+/* Closes clients that hold more than `least` bytes, the longest stalled first. True when there is
+ * memory again. */
+static bool relieve(struct zk *zk, size_t least, enum budget_level level)
+{
+    uint64_t now_ms = os_now_ms();
+
+    list_for_each_entry_safe (struct zk_conn, conn, next, stalled, &zk->stalled) {
+        if (!is_due(conn, level == BUDGET_FULL, now_ms)) {
+            return false;
+        }
+        if (conn->out.cost > least) {
+            zk_close_cut(conn, "slow");
+            zk_out_release(conn);
+            if (budget_is_relieved(gate_unsent(zk->gate))) {
+                return true;
+            }
+            level = BUDGET_SHORT;
+        }
+    }
+    return false;
+}
+
 /* While memory for unsent bytes is short, closes clients that have taken nothing for a while; while
- * it is used up, the one that has stalled longest. */
+ * it is used up, the one that has stalled longest. Those with more than their share go first. */
 void zk_out_relieve(struct zk *zk)
 {
     enum budget_level level = budget_level(gate_unsent(zk->gate));
-    uint64_t now_ms = os_now_ms();
 
-    if (level == BUDGET_ROOMY) {
-        return;
-    }
-    list_for_each_entry_safe (struct zk_conn, conn, next, stalled, &zk->stalled) {
-        if (level != BUDGET_FULL && now_ms < conn->stall_ms + ZK_RELIEF_MS) {
-            return;
-        }
-        zk_close_cut(conn, "slow");
-        zk_out_release(conn);
-        if (budget_is_relieved(gate_unsent(zk->gate))) {
-            return;
-        }
-        level = BUDGET_SHORT;
+    if (level != BUDGET_ROOMY && !relieve(zk, ZK_UNREAD_BYTES, level)) {
+        (void)relieve(zk, 0, budget_level(gate_unsent(zk->gate)));
     }
 }

@@ -108,7 +108,7 @@ static bool answer_first(struct zk_conn *conn)
     return true;
 }
 
-static bool takes_more(struct zk_conn *conn)
+bool zk_queue_takes_more(struct zk_conn *conn)
 {
     bool full = zk_out_is_full(conn);
 
@@ -135,15 +135,12 @@ static void drop_lost(struct zk_conn *conn)
 
 void zk_queue_run(struct zk_conn *conn)
 {
-    uint64_t end_us = 0;
     bool more = !list_empty(&conn->calls) && conn->state != ZK_OPENING;
 
-    while (more && takes_more(conn)) {
+    while (more && zk_queue_takes_more(conn)) {
         start_some(conn);
         more = answer_first(conn);
-        if (more && end_us == 0) {
-            end_us = os_now_us() + ZK_WORK_US;
-        } else if (more && os_now_us() >= end_us) {
+        if (more && conn->zk->now_us >= conn->zk->end_us) {
             zk_turn_later(conn);
             more = false;
         }
@@ -190,9 +187,7 @@ static bool answer_at_once(struct zk_conn *conn, struct slice frame)
     struct zk_call call = {.zk = zk, .conn = conn, .bytes = frame.len, .start_us = os_now_us()};
     bool done = false;
 
-    if (!takes_more(conn)) {
-        return false;
-    }
+    zk->now_us = call.start_us;
     buf_clear(&zk->acls);
     done = zk_decode(&zk->frames, frame, &zk->acls, &call.req);
     ASSERT(done); /* The caller has read the header. */
@@ -232,6 +227,7 @@ void zk_queue_take(struct zk_conn *conn, struct slice frame)
     bool all_started = conn->next == &conn->calls;
 
     call = zk_call_new(conn, frame);
+    conn->zk->now_us = call->start_us;
     if (all_started) {
         conn->next = &call->node;
     }

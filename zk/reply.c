@@ -56,6 +56,7 @@ void zk_reply_count(struct zk_call *call, enum err err)
     const struct op_args *args = args_of(call);
     uint64_t now_us = os_now_us();
 
+    zk->now_us = now_us;
     note_latency(&zk->latency, now_us - call->start_us);
     metric_add(&zk->metrics.replies, 1);
     call->conn->replied++;

@@ -35,7 +35,7 @@ static void queue_event(struct zk_conn *conn)
 {
     zk_out_event(conn);
     metric_add(&conn->zk->metrics.events, 1);
-    if (zk_out_unsent(conn) > ZK_UNREAD_BYTES + conn->zk->limits->socket_queue_bytes_max) {
+    if (zk_out_events(conn) > conn->zk->limits->socket_queue_bytes_max) {
         zk_close_cut(conn, "slow");
     }
 }

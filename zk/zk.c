@@ -100,16 +100,30 @@ static void add_watches(struct zk *zk, struct watch_listing *listing)
 
 /* ---- The end of a round ---- */
 
+/* Returns the time of one connection, so that all of them have their turn soon. */
+static uint64_t turn_us(const struct zk *zk)
+{
+    uint64_t count = 1;
+
+    for (const struct list *it = zk->turn.next;
+         it != &zk->turn && count < ZK_TURNS_US / ZK_WORK_LEAST_US; it = it->next) {
+        count++;
+    }
+    return min_u64(ZK_TURNS_US / count, ZK_WORK_US);
+}
+
+/* Connections whose turn does not come now stay in front of all others. */
 static void give_turns(struct zk *zk)
 {
-    uint64_t end_us = os_now_us() + ZK_TURNS_US;
+    uint64_t work_us = turn_us(zk);
+    uint64_t now_us = os_now_us();
+    uint64_t end_us = now_us + ZK_TURNS_US;
 
-    list_take_each (struct zk_conn, conn, turn, &zk->turn) {
-        if (os_now_us() >= end_us) {
-            zk_turn_later(conn);
-        } else {
-            zk_conn_turn(conn);
-        }
+    while (!list_empty(&zk->turn) && now_us < end_us) {
+        zk->now_us = now_us;
+        zk->end_us = now_us + work_us;
+        zk_conn_turn(list_take(&zk->turn, struct zk_conn, turn));
+        now_us = os_now_us();
     }
 }
 
@@ -120,7 +134,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
     list_move_all(&zk->turn, &zk->later);
     zk_out_relieve(zk);
     give_turns(zk);
-    if (!list_empty(&zk->later)) {
+    if (!list_empty(&zk->later) || !list_empty(&zk->turn)) {
         ev_async_send(zk->loop, &zk->changed); /* Keeps the next poll from sleeping. */
     }
     if (atomic_load(&zk->draining) && !mailbox_is_closed(&zk->emptied) && list_empty(&zk->conns) &&

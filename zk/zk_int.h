@@ -42,12 +42,13 @@ enum {
     ZK_KEEP_BYTES = 1 << 20,    /* Bytes of scratch memory that are kept. */
     ZK_PUMP_SETS = 256,         /* Transactions handed out before connections have their turn. */
     ZK_SKIPPED_WAKEUPS_MAX =
-        64,              /* Without connections the thread wakes once per so many changes. */
-    ZK_WORK_US = 5000,   /* Time of one connection in its turn. */
-    ZK_TURNS_US = 20000, /* Time of all turns before the thread polls again. */
-    ZK_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
-    ZK_TICK_MS = 250,    /* Interval of the checks of all deadlines. */
-    ZK_LATE_MS = 250,    /* A tick that is later judges no client. */
+        64,                 /* Without connections the thread wakes once per so many changes. */
+    ZK_WORK_US = 5000,      /* Time of one connection in its turn, */
+    ZK_WORK_LEAST_US = 500, /* and while many connections have work. */
+    ZK_TURNS_US = 20000,    /* Time of all turns before the thread polls again. */
+    ZK_RETRY_MS = 5,        /* Delay before the gate is tried again after it had no room. */
+    ZK_TICK_MS = 250,       /* Interval of the checks of all deadlines. */
+    ZK_LATE_MS = 250,       /* A tick that is later judges no client. */
     ZK_UNFIT_MS = 1000,  /* A replica that may not answer for this long closes its connections. */
     ZK_LINGER_MS = 3000, /* Time for replies that are due, then the same time for the client to
                             close. */
@@ -137,6 +138,8 @@ struct zk {
     struct list conns;    /* All connections, by zk_conn.node. */
     struct list turn;     /* By zk_conn.turn: connections with something to run or to send. */
     struct list later;    /* By zk_conn.turn: their next turn comes after another poll. */
+    uint64_t now_us;      /* When the clock was read last, for a request or a reply. */
+    uint64_t end_us;      /* When the turn that runs ends. */
     struct list held;     /* By zk_conn.held: the gate had no room. */
     struct list waiting;  /* By zk_conn.waiting: a reply waits for changes. */
     struct list stalled;  /* By zk_conn.stalled: unsent bytes, the longest stalled first. */
@@ -201,11 +204,20 @@ struct zk_opening {
     uint8_t password[ZK_PASSWD_BYTES];
 };
 
+/* Bytes of events among those that are not sent: `old` until `old_ends` more bytes have left, and
+ * `fresh` for longer. They are at most the events of twice the bytes that wait. */
+struct zk_unsent {
+    size_t old;
+    size_t old_ends;
+    size_t fresh;
+};
+
 struct zk_conn {
     struct zk *zk;
     int fd;
     uint8_t state; /* enum zk_state */
     bool shut;     /* Our side of the connection is shut down. */
+    bool arrived;  /* The socket may have bytes, or its end. */
     bool full;     /* The kernel took no more bytes. */
     bool lost;     /* No further reply leaves. */
     uint32_t stops;
@@ -229,6 +241,7 @@ struct zk_conn {
     size_t bytes;      /* Bytes of the calls. */
 
     struct pieces out;
+    struct zk_unsent events;
     struct list stalled; /* Node in zk.stalled. */
     uint64_t stall_ms;   /* Since when the client takes no bytes; 0: no bytes wait. */
 
@@ -312,6 +325,7 @@ bool zk_out_end(struct zk_conn *conn, size_t at);
 /* Queues the frame of an event, in zk->event or zk->shared. */
 void zk_out_event(struct zk_conn *conn);
 size_t zk_out_unsent(const struct zk_conn *conn);
+size_t zk_out_events(const struct zk_conn *conn); /* Of these the events, or somewhat more. */
 bool zk_out_is_full(const struct zk_conn *conn);
 void zk_out_flush(struct zk_conn *conn); /* May cut the connection. */
 void zk_out_release(struct zk_conn *conn);
@@ -386,6 +400,10 @@ bool zk_run(struct zk_call *call);
 
 /* ---- queue.c: requests in order ---- */
 void zk_queue_take(struct zk_conn *conn, struct slice frame); /* A frame without its length. */
+
+/* Whether the client may have another reply; else ZK_STOP_UNREAD is set, or the connection is lost.
+ * May send what is collected, and cut the connection. */
+bool zk_queue_takes_more(struct zk_conn *conn);
 void zk_queue_run(struct zk_conn *conn);
 void zk_queue_back(struct zk *zk, struct op_request *take_request);
 

@@ -1,0 +1,363 @@
+/* What a native client cannot do to the others: hold the thread, or use up memory. */
+#include "zk/wire.h"
+
+#include "tests/lib/unit.h"
+#include "tests/lib/zk_ask.h"
+#include "tests/unit/zk_bench.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    TIMEOUT_MS = 10000,
+    ROUNDS_MAX = 2000,
+    READ_BYTES = 64 << 10,
+    ROOM = 64 << 10
+};
+
+static struct zk_bench bench;
+
+struct client {
+    int fd;
+    int32_t xid;
+    struct zk_conn *conn;
+    struct buf out;
+    struct buf in;
+    uint32_t replies; /* Frames that have arrived, but for events and the first frame. */
+    uint32_t pings;   /* Of these, the replies to pings. */
+    uint32_t events;
+    int32_t err; /* Of the last reply. */
+    zxid_t zxid; /* The same. */
+    bool ended;
+    struct buf last; /* The body of the last reply. */
+};
+
+static void open_bench(void)
+{
+    zk_bench_open(&bench);
+}
+
+static void close_bench(void)
+{
+    zk_bench_close(&bench);
+}
+
+#define TEST_BENCH(name) TEST(name, open_bench, close_bench)
+
+static void count(struct client *client, struct slice body, bool first)
+{
+    struct wire_reader reader;
+
+    if (first) {
+        return;
+    }
+    wire_reader_init(&reader, body);
+    int32_t xid = zk_get_int(&reader);
+    client->zxid = (zxid_t)zk_get_long(&reader);
+    client->err = zk_get_int(&reader);
+
+    if (xid == ZK_XID_EVENT) {
+        client->events++;
+        return;
+    }
+    client->replies++;
+    client->pings += xid == ZK_XID_PING ? 1 : 0;
+    buf_clear(&client->last);
+    (void)buf_append_slice(&client->last, slice_from(body, 16));
+}
+
+/* Reads what has arrived. */
+static void take(struct client *client)
+{
+    ssize_t got = 1;
+
+    while (got > 0) {
+        uint8_t *room = buf_reserve(&client->in, READ_BYTES);
+
+        got = recv(client->fd, room, READ_BYTES, MSG_DONTWAIT);
+        client->in.len += got > 0 ? (size_t)got : 0;
+    }
+    client->ended = client->ended || got == 0;
+    size_t at = 0;
+
+    while (client->in.len - at >= ZK_INT_BYTES) {
+        size_t len = (uint32_t)zk_load_int(client->in.data + at);
+
+        if (client->in.len - at < ZK_INT_BYTES + len) {
+            break;
+        }
+        count(client, slice_make(client->in.data + at + ZK_INT_BYTES, len), client->xid < 0);
+        client->xid = client->xid < 0 ? 0 : client->xid;
+        at += ZK_INT_BYTES + len;
+    }
+    buf_consume(&client->in, at);
+}
+
+/* Hands over what the client has written, as far as the kernel takes it. */
+static void deliver(struct client *client)
+{
+    ssize_t sent = send(client->fd, client->out.data, client->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+    buf_consume(&client->out, sent > 0 ? (size_t)sent : 0);
+}
+
+static void round_all(void)
+{
+    zk_bench_round(&bench);
+    while (zk_bench_run(&bench, 0) || zk_bench_answer(&bench, 0)) {
+    }
+}
+
+static void dial(struct client *client, int room)
+{
+    *client = (struct client){.fd = zk_bench_dial(&bench, room), .xid = -1};
+    static const uint8_t none[ZK_PASSWD_BYTES];
+
+    buf_init(&client->out, SIZE_MAX / 2);
+    buf_init(&client->in, SIZE_MAX / 2);
+    buf_init(&client->last, SIZE_MAX / 2);
+    zk_ask_hello(&client->out, 0, TIMEOUT_MS, 0, none);
+    for (int i = 0; i < ROUNDS_MAX && client->xid < 0; i++) {
+        deliver(client);
+        round_all();
+        take(client);
+    }
+    assert_int_equal(client->xid, 0);
+    client->conn = list_entry(bench.zk->conns.prev, struct zk_conn, node);
+}
+
+static void hang_up(struct client *client)
+{
+    close(client->fd);
+    buf_release(&client->out);
+    buf_release(&client->in);
+    buf_release(&client->last);
+}
+
+static void ask(struct client *client, int32_t type, const char *path, int flag)
+{
+    zk_ask_path(&client->out, ++client->xid, type, path, flag);
+}
+
+/* Until the client has so many replies. */
+static void await(struct client *client, uint32_t replies)
+{
+    for (int i = 0; i < ROUNDS_MAX && client->replies < replies && !client->ended; i++) {
+        deliver(client);
+        round_all();
+        take(client);
+    }
+    assert_int_equal(client->replies, replies);
+}
+
+static void create(struct client *client, const char *path, struct slice data)
+{
+    zk_ask_create(&client->out, ++client->xid, ZK_CREATE, path, data, 0);
+    await(client, client->replies + 1);
+    assert_int_equal(client->err, 0);
+}
+
+/* ---- Time ---- */
+
+TEST_BENCH(a_client_that_asks_without_end_leaves_the_thread_to_others)
+{
+    enum {
+        READS = 40,
+        READ_MS = 2
+    };
+    struct client greedy;
+    struct client modest;
+
+    dial(&greedy, 0);
+    dial(&modest, 0);
+    atomic_store(&bench.gate->stand_ms, READ_MS);
+    for (int i = 0; i < READS; i++) {
+        ask(&greedy, ZK_EXISTS, "/", 0);
+    }
+    deliver(&greedy);
+    zk_ask_plain(&modest.out, ZK_XID_PING, ZK_PING);
+    deliver(&modest);
+    while (modest.pings == 0) {
+        round_all();
+        take(&greedy);
+        take(&modest);
+        assert_true(greedy.replies < READS);
+    }
+    /* Each of its turns ended in time, and what it has sent is not lost. */
+    assert_true(greedy.replies <= 2 * (ZK_WORK_US / (1000 * READ_MS) + 1));
+    await(&greedy, READS);
+    hang_up(&greedy);
+    hang_up(&modest);
+}
+
+TEST_BENCH(those_who_had_their_turn_wait_behind_those_who_had_none)
+{
+    enum {
+        CLIENTS = 12,
+        READS = 30,
+        READ_MS = 4
+    };
+    static struct client clients[CLIENTS];
+
+    for (int i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+    }
+    atomic_store(&bench.gate->stand_ms, READ_MS);
+    for (int i = 0; i < CLIENTS; i++) {
+        for (int k = 0; k < READS; k++) {
+            ask(&clients[i], ZK_EXISTS, "/", 0);
+        }
+        deliver(&clients[i]);
+    }
+    uint32_t fewest = 0;
+    uint32_t most = 0;
+
+    while (fewest < 2) {
+        round_all();
+        fewest = READS;
+        most = 0;
+        for (int i = 0; i < CLIENTS; i++) {
+            take(&clients[i]);
+            fewest = min_u32(clients[i].replies, fewest);
+            most = max_u32(clients[i].replies, most);
+        }
+        assert_true(most < READS / 2);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        hang_up(&clients[i]);
+    }
+}
+
+/* ---- Memory ---- */
+
+TEST_BENCH(pings_of_a_client_that_does_not_read_are_not_answered)
+{
+    enum {
+        PINGS = 300000
+    };
+    struct client client;
+
+    dial(&client, ROOM);
+    for (int i = 0; i < PINGS; i++) {
+        zk_ask_plain(&client.out, ZK_XID_PING, ZK_PING);
+    }
+    for (int i = 0; i < ROUNDS_MAX && client.out.len > 0; i++) {
+        deliver(&client);
+        round_all();
+        assert_true(zk_out_unsent(client.conn) <= ZK_UNREAD_BYTES + 2 * (size_t)READ_BYTES);
+        if (client.conn->stops & ZK_STOP_UNREAD) {
+            break;
+        }
+    }
+    assert_true(client.conn->stops & ZK_STOP_UNREAD);
+    await(&client, PINGS); /* Once it reads, it gets all of them. */
+    assert_int_equal(client.pings, PINGS);
+    hang_up(&client);
+}
+
+TEST_BENCH(an_event_does_not_cut_a_client_with_a_long_reply)
+{
+    enum {
+        DATA_BYTES = 30000,
+        READS = 60,
+        EVENTS_BYTES = 100000
+    };
+
+    static uint8_t data[DATA_BYTES];
+    struct client client;
+    struct client other;
+
+    bench.gate->limits.socket_queue_bytes_max = EVENTS_BYTES;
+    dial(&other, 0);
+    create(&other, "/long", slice_make(data, DATA_BYTES));
+    create(&other, "/seen", slice_str("x"));
+    dial(&client, ROOM);
+    ask(&client, ZK_GET_DATA, "/seen", 1);
+    await(&client, 1);
+    size_t frame = zk_ask_begin(&client.out, ++client.xid, ZK_MULTI_READ);
+
+    for (int i = 0; i <= READS; i++) {
+        zk_put_int(&client.out, i < READS ? ZK_GET_DATA : -1);
+        zk_put_bool(&client.out, i == READS);
+        zk_put_int(&client.out, -1);
+        if (i < READS) {
+            zk_put_bytes(&client.out, slice_str("/long"));
+            zk_put_bool(&client.out, false);
+        }
+    }
+    zk_frame_end(&client.out, frame);
+    deliver(&client);
+    for (int i = 0; i < ROUNDS_MAX && zk_out_unsent(client.conn) < ZK_UNREAD_BYTES; i++) {
+        round_all();
+    }
+    assert_true(zk_out_unsent(client.conn) > ZK_UNREAD_BYTES + EVENTS_BYTES);
+    zk_ask_set(&other.out, ++other.xid, "/seen", slice_str("y"), -1);
+    await(&other, 3);
+    await(&client, 2);
+    assert_true(client.last.len > READS * (size_t)DATA_BYTES);
+    for (int i = 0; i < ROUNDS_MAX && client.events == 0; i++) {
+        round_all();
+        take(&client);
+    }
+    assert_int_equal(client.events, 1);
+    assert_false(client.ended);
+    hang_up(&client);
+    hang_up(&other);
+}
+
+/* But events that it does not read are bounded, also behind a reply. */
+TEST_BENCH(a_client_that_does_not_read_its_events_is_cut)
+{
+    enum {
+        EVENTS_BYTES = 10000,
+        SETS = 400
+    };
+    struct client client;
+    struct client other;
+    int32_t set = 0;
+
+    bench.gate->limits.socket_queue_bytes_max = EVENTS_BYTES;
+    dial(&other, 0);
+    create(&other, "/seen", slice_str("x"));
+    dial(&client, 1);
+    size_t frame = zk_ask_begin(&client.out, ++client.xid, ZK_ADD_WATCH);
+
+    zk_put_bytes(&client.out, slice_str("/seen"));
+    zk_put_int(&client.out, ZK_ADD_PERSISTENT);
+    zk_frame_end(&client.out, frame);
+    await(&client, 1);
+    while (set < SETS && bench.seats == 2) {
+        zk_ask_set(&other.out, ++other.xid, "/seen", slice_str("y"), -1);
+        await(&other, other.replies + 1);
+        assert_true(bench.seats < 2 || zk_out_unsent(client.conn) <= EVENTS_BYTES);
+        set++;
+    }
+    assert_true(set < SETS);
+    assert_true(set > EVENTS_BYTES / 50);
+    hang_up(&client);
+    hang_up(&other);
+}
+
+TEST_BENCH(bytes_of_incomplete_requests_are_counted_until_their_connection_ends)
+{
+    struct client client;
+    static uint8_t part[READ_BYTES];
+
+    dial(&client, 0);
+    size_t frame = zk_ask_begin(&client.out, 1, ZK_SET_DATA);
+
+    (void)buf_append(&client.out, part, sizeof(part));
+    zk_frame_end(&client.out, frame);
+    client.out.len--;
+    for (int i = 0; i < ROUNDS_MAX && metric_get(&bench.zk->metrics.pieces) < READ_BYTES; i++) {
+        deliver(&client);
+        round_all();
+    }
+    assert_true(metric_get(&bench.zk->metrics.pieces) >= READ_BYTES);
+    hang_up(&client);
+    for (int i = 0; i < ROUNDS_MAX && bench.seats > 0; i++) {
+        round_all();
+    }
+    assert_int_equal(metric_get(&bench.zk->metrics.pieces), 0);
+}
