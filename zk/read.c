@@ -75,26 +75,7 @@ static bool is_cut_off(const struct op_result *result)
     return more;
 }
 
-/* Lists of a multiRead that do not fit into one hold of the lock are read one by one: then they may
- * show several states. */
-static void read_singly(struct zk_call *call, struct op_result *result)
-{
-    struct view *view = gate_view(call->zk->gate);
-    const struct op_args *args = &call->req.args;
-
-    for (uint32_t i = 0; i < args->op_count; i++) {
-        struct op_result *one = &result->results[i];
-
-        op_result_release(one);
-        if (args->ops[i].op == OP_CHILDREN) {
-            view_all_children(view, &call->conn->principal, &args->ops[i], one);
-        } else {
-            view_run(view, &call->conn->principal, &args->ops[i], one);
-        }
-        result->upto = max_u64(max_u64(one->upto, one->zxid), result->upto);
-    }
-}
-
+/* Whether a multiRead does not fit into one short hold of the lock. */
 static bool is_large(const struct op_result *result)
 {
     for (uint32_t i = 0; i < result->result_count; i++) {
@@ -116,7 +97,8 @@ static void look(struct zk_call *call, struct op_result *result)
     }
     view_run(view, who, &call->req.args, result);
     if (is_large(result)) {
-        read_singly(call, result);
+        op_result_release(result);
+        view_all_multi(view, who, &call->req.args, result);
     }
 }
 
@@ -131,7 +113,9 @@ bool zk_read_run(struct zk_call *call)
     gate_note_request(call->zk->gate, &call->req.args, &call->conn->principal);
     op_result_init(&result);
     look(call, &result);
-    if (is_cut_off(&result)) {
+    if (result.err == ERR_TOO_LARGE) {
+        zk_reply_code(call, ZK_THROTTLED); /* More znodes than view_all_multi reads. */
+    } else if (is_cut_off(&result)) {
         zk_close_lost(call->conn, "reply_too_large");
     } else {
         done = reply(call, &result);

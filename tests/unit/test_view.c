@@ -8,6 +8,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+enum {
+    MANY = VIEW_NODES_MAX + 500, /* Children that take two holds of the lock. */
+    ROUNDS = 60
+};
+
 struct fixture {
     struct view *view;
     struct state *state; /* The view's. */
@@ -360,4 +365,79 @@ TEST(stats_of_a_quota_are_computed, fixture, setup, teardown)
     assert_int_equal(
         read_op(fixture, op(OP_GETACL, STATE_QUOTA_PATH "/a/" STATE_STATS_NAME))->stat.data_length,
         strlen(usage));
+}
+
+struct toggler {
+    struct view *view;
+    zxid_t zxid;
+    struct thread thread;
+    atomic_bool *stop;
+};
+
+/* Creates or deletes a child of both lists in one transaction, again and again. */
+static void toggle_until_stopped(void *arg)
+{
+    struct toggler *toggler = arg;
+    uint32_t creates = MANY;
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    for (bool there = false; !atomic_load(toggler->stop); there = !there) {
+        if (there) {
+            kit_delete(&txn, "/a/x");
+            kit_delete(&txn, "/b/x");
+        } else {
+            creates++;
+            kit_create(&txn, "/a/x", "", 0, creates);
+            kit_create(&txn, "/b/x", "", 0, creates);
+        }
+        assert_int_equal(kit_apply(view_write(toggler->view), ++toggler->zxid, &txn), ERR_OK);
+        view_write_done(toggler->view);
+    }
+    buf_release(&txn);
+}
+
+/* Two lists that take several holds of the lock show the same state, while each transaction changes
+ * both. */
+TEST(a_multi_of_long_lists_shows_one_state, fixture, setup, teardown)
+{
+    struct op_args lists[] = {op(OP_CHILDREN, "/a"), op(OP_GET, "/"), op(OP_CHILDREN, "/b")};
+    const struct op_args multi = {.op = OP_MULTI, .ops = lists, .op_count = 3};
+    struct toggler toggler = {.view = fixture->view};
+    struct op_result *result = &fixture->result;
+    atomic_bool stop = false;
+
+    make_many(fixture, "/a", MANY, NULL);
+    make_many(fixture, "/b", MANY, NULL);
+    toggler.zxid = fixture->zxid;
+    toggler.stop = &stop;
+    thread_start(&toggler.thread, "toggler", toggle_until_stopped, &toggler);
+    for (int i = 0; i < ROUNDS; i++) {
+        view_all_multi(fixture->view, &anonymous, &multi, result);
+        assert_int_equal(result->err, ERR_OK);
+        assert_true(result->results[0].entry_count >= MANY);
+        assert_int_equal(result->results[0].entry_count, result->results[2].entry_count);
+        op_result_release(result);
+    }
+    atomic_store(&stop, true);
+    thread_join(&toggler.thread);
+}
+
+TEST(a_multi_of_long_lists_is_bounded, fixture, setup, teardown)
+{
+    struct op_args lists[VIEW_MULTI_NODES_MAX / MANY + 1];
+    struct op_args multi = {.op = OP_MULTI, .ops = lists};
+    struct op_result *result = &fixture->result;
+
+    make_many(fixture, "/a", MANY, NULL);
+    for (; multi.op_count < sizeof(lists) / sizeof(lists[0]); multi.op_count++) {
+        lists[multi.op_count] = op(OP_CHILDREN, "/a");
+    }
+    view_all_multi(fixture->view, &anonymous, &multi, result);
+    assert_int_equal(result->err, ERR_TOO_LARGE);
+    op_result_release(result);
+    multi.op_count--;
+    view_all_multi(fixture->view, &anonymous, &multi, result);
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->results[multi.op_count - 1].entry_count, MANY);
 }
