@@ -276,11 +276,13 @@ enum zk_code zk_take_read(struct zk_decoder *decoder, int32_t type, struct op_ar
     op_args_init(args, op_of(type));
     args->path = zk_get_bytes(&decoder->reader);
     *ret_path = args->path;
-    if (args->path.data && args->path.len == 0) {
-        args->path = slice_str("/"); /* ZooKeeper's tree has the root under both names. */
-    }
     if (type != ZK_GET_ACL) {
         args->watch = zk_get_bool(&decoder->reader);
+    }
+    /* ZooKeeper's tree has the root under both names, but no event is ever sent for "". */
+    if (args->path.data && args->path.len == 0) {
+        args->path = slice_str("/");
+        args->watch = false;
     }
     return judge(decoder, args);
 }

@@ -24,6 +24,18 @@ static void judge(const struct zk_call *call, uint32_t list, const struct op_res
     }
 }
 
+/* Handles a path that no znode can have, as ZooKeeper does: data and children are missing. Nothing
+ * else can ever happen there, so no watch is kept. */
+static bool walk_impossible(const struct zk_call *call, uint32_t list, struct slice path)
+{
+    struct zk_conn *conn = call->conn;
+
+    if (list == ZK_LIST_DATA || list == ZK_LIST_CHILDREN) {
+        zk_watch_tell(conn, WATCH_DELETED, path);
+    }
+    return !conn->lost && conn->state != ZK_CUT;
+}
+
 /* Handles one path; without the right to read it the watch is added, and no event is sent. False:
  * the call must wait, or has ended. */
 static bool walk_one(struct zk_call *call, uint32_t list, struct slice path)
@@ -41,9 +53,9 @@ static bool walk_one(struct zk_call *call, uint32_t list, struct slice path)
     enum err err = ERR_OK;
 
     op_args_init(&args, OP_STAT);
-    args.path = path;
+    args.path = path.len > 0 ? path : slice_str("/"); /* The root, see zk_take_read. */
     if (op_args_check(&args, &why) != ERR_OK) {
-        return true; /* No znode can have this path. */
+        return walk_impossible(call, list, path);
     }
     op_result_init(&result);
     view_run(gate_view(call->zk->gate), &conn->principal, &args, &result);
@@ -64,7 +76,7 @@ static bool walk_one(struct zk_call *call, uint32_t list, struct slice path)
     call->upto = max_u64(zxid, call->upto);
     if (event != 0) {
         zk_watch_tell(conn, event, path);
-    } else {
+    } else if (path.len > 0) {
         err = zk_watch_add(conn, kinds[list], path, zxid);
     }
     if (err == ERR_THROTTLED) {

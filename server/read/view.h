@@ -17,7 +17,7 @@ enum {
     VIEW_BYTES_MAX = 1 << 20,       /* Bytes of names and paths. */
     VIEW_DATA_BYTES_MAX = 16 << 20, /* Bytes of data in one answer; a page ends there. */
     VIEW_SEARCH_NODES_MAX = 10000,  /* Znodes that one search visits. */
-    VIEW_MULTI_NODES_MAX = 100000, /* Znodes of view_all_multi. */
+    VIEW_MULTI_NODES_MAX = 100000,  /* Znodes of view_all_multi. */
     VIEW_SEARCH_US = 20000          /* Time after which a search ends and reports `more`. */
 };
 

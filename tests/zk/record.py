@@ -191,6 +191,13 @@ def record_watches(rec):
     rec.op("set_watches_null_path", SET_WATCHES, long(0) + vector([text(None)]) + vector([]) * 2)
     rec.op("set_watches_huge", SET_WATCHES, long(0) + integer(2**31 - 1) + vector([]) * 2)
     rec.op("set_watches2_short", SET_WATCHES2, long(0) + vector([]) * 3)
+    rec.op("get_empty_path_watch", GET, text("") + boolean(1))
+    rec.op("set_root", SET, text("/") + text("x") + integer(-1))  # No event.
+    rec.op("set_watches_empty_path", SET_WATCHES, long(0) + vector([text("")]) * 3,
+           events=["event_empty_data", "event_empty_exists", "event_empty_children"])
+    rec.op("set_watches_impossible_path", SET_WATCHES, long(1 << 40) +
+           vector([text("a"), text("/a//b")]) + vector([text("b")]) + vector([text("/c/")]),
+           events=["event_impossible_data", "event_impossible_data2", "event_impossible_children"])
 
 
 def record_multi(rec):
