@@ -79,6 +79,7 @@ struct history_op {
     zxid_t zxid;       /* Of the answer. */
     zxid_t session;    /* The session of the request; 0: none. */
     zxid_t not_before; /* UNKNOWN: another try showed that at this zxid it was not done; or 0. */
+    zxid_t not_after;  /* UNKNOWN: its session has moved on, and it cannot happen above; or 0. */
     uint32_t listed;   /* LIST: a bit for each key. */
     uint32_t count;
     struct history_step steps[HISTORY_STEPS_MAX];
@@ -172,6 +173,7 @@ struct history_report {
  * - once: each acknowledged write has one zxid of its own; no value appears at two zxids.
  * - refused: a write that was answered as not done is never seen.
  * - unasked: each change was requested by a client, and none is seen before its request.
+ * - moved: no change of a connection happens when its session has moved to another one.
  * - one-story: all reports about one zxid and key agree.
  * - model: the changes of a key, by zxid, match a naive key: versions, czxids, conditions.
  * - state: a read or a refusal matches the model at the zxid of the answer.

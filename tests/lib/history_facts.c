@@ -211,6 +211,12 @@ static bool add_found(struct history_case *the_case)
                                     ", and was requested after %" PRIx64,
                                     use->op->steps[0].key, use->found, use->floor);
         }
+        if (use->op->not_after != 0 && use->found > use->op->not_after) {
+            return history_complain(the_case, "moved",
+                                    "a write of key %u was found at zxid %" PRIx64
+                                    ", and its session had moved by %" PRIx64,
+                                    use->op->steps[0].key, use->found, use->op->not_after);
+        }
         the_case->report->found++;
         for (uint32_t k = 0; k < use->op->count; k++) {
             if (history_is_write(&use->op->steps[k])) {
@@ -294,7 +300,8 @@ static bool may_have_done(const struct history_use *use, const struct history_fa
         const struct history_step *step = &use->op->steps[i];
 
         if (step->what == fact->what && step->key == fact->key) {
-            return use->op->outcome == HISTORY_UNKNOWN && use->floor < fact->zxid;
+            return use->op->outcome == HISTORY_UNKNOWN && use->floor < fact->zxid &&
+                   (use->op->not_after == 0 || use->op->not_after >= fact->zxid);
         }
     }
     return false;

@@ -41,7 +41,9 @@ uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum 
     for (size_t i = 0; i < the_case->open_count; i++) {
         const struct history_use *use = the_case->open[i];
 
-        for (uint32_t k = 0; use->floor < to && k < use->op->count; k++) {
+        bool moved = use->op->not_after != 0 && use->op->not_after <= from;
+
+        for (uint32_t k = 0; !moved && use->floor < to && k < use->op->count; k++) {
             count += use->op->steps[k].what == what && use->op->steps[k].key == key;
         }
         count += what == HISTORY_DELETE && may_close(use, from, to);

@@ -39,6 +39,8 @@ static void run_client(void *arg)
         history_run_socket(client);
     } else if (client->kind == HISTORY_SSE || client->kind == HISTORY_NDJSON) {
         history_run_stream(client);
+    } else if (client->kind == HISTORY_NATIVE || client->kind == HISTORY_NATIVE_WATCH) {
+        history_run_native(client);
     } else {
         history_run_http(client);
     }

@@ -4,8 +4,9 @@
  *
  * A client is a thread with its own seed, connections and log. The seed decides its next operation;
  * the answers depend on the ensemble, which the test disturbs meanwhile. Clients by HTTP in JSON
- * have sessions, which they close now and then; their ephemerals end with them. Some writes have a
- * key, and are retried with it. An answer that no client may get is kept in `wrong`.
+ * and by ZooKeeper's protocol have sessions, which they close now and then; their ephemerals end
+ * with them. Some writes have a key, and are retried with it. An answer that no client may get is
+ * kept in `wrong`.
  */
 #ifndef TESTS_PROC_HISTORY_RUN_H
 #define TESTS_PROC_HISTORY_RUN_H
@@ -30,7 +31,9 @@ enum history_kind {
     HISTORY_RAW,    /* Raw bytes; keeps its connection while that lasts. */
     HISTORY_SOCKET, /* A WebSocket with a window of operations, and a watch. */
     HISTORY_SSE,    /* Streams, resumed by the id of the last event, */
-    HISTORY_NDJSON  /* or by its zxid. */
+    HISTORY_NDJSON, /* or by its zxid. */
+    HISTORY_NATIVE, /* ZooKeeper's protocol, with a window; takes its session to other replicas. */
+    HISTORY_NATIVE_WATCH /* The same with a recursive watch, and only reads. */
 };
 
 struct history_run;
@@ -99,6 +102,7 @@ void history_print(const struct history_log *const *logs, size_t count, const ch
 void history_run_http(struct history_client *client);
 void history_run_socket(struct history_client *client);
 void history_run_stream(struct history_client *client);
+void history_run_native(struct history_client *client);
 
 /* Draws the next operation. */
 void history_plan(struct history_client *client, struct history_op *op);

@@ -1,9 +1,9 @@
 /*
  * Five real replicas, whose connections pass through the test's network, under overlapping faults:
  * processes are killed, paused and stopped, links block in one direction or both, or are slow, wall
- * clocks jump, disks are full, fail, are damaged and emptied. Meanwhile clients by HTTP and
- * WebSocket work and watchers resume on other replicas. Then the faults stop: all replicas must be
- * in sync with equal digests, and the recorded history must be possible.
+ * clocks jump, disks are full, fail, are damaged and emptied. Meanwhile clients by HTTP, by
+ * WebSocket and by ZooKeeper's protocol work and watchers resume on other replicas. Then the faults
+ * stop: all replicas must be in sync with equal digests, and the recorded history must be possible.
  *
  *     proc.test_chaos [--seconds N] [--seed N] [--without KIND]... [--plan] [--keep] [--print FILE]
  *
@@ -194,11 +194,12 @@ static void add_clients(void)
     static const struct {
         enum history_kind kind;
         const char *name;
-    } clients[] = {
-        {HISTORY_HTTP, "http 1"},     {HISTORY_HTTP, "http 2"},     {HISTORY_HTTP, "http 3"},
-        {HISTORY_RAW, "raw 1"},       {HISTORY_RAW, "raw 2"},       {HISTORY_SOCKET, "socket 1"},
-        {HISTORY_SOCKET, "socket 2"}, {HISTORY_SOCKET, "socket 3"}, {HISTORY_SSE, "sse 1"},
-        {HISTORY_SSE, "sse 2"},       {HISTORY_NDJSON, "ndjson"}};
+    } clients[] = {{HISTORY_HTTP, "http 1"},     {HISTORY_HTTP, "http 2"},
+                   {HISTORY_HTTP, "http 3"},     {HISTORY_RAW, "raw 1"},
+                   {HISTORY_RAW, "raw 2"},       {HISTORY_SOCKET, "socket 1"},
+                   {HISTORY_SOCKET, "socket 2"}, {HISTORY_NATIVE, "native 1"},
+                   {HISTORY_NATIVE, "native 2"}, {HISTORY_NATIVE_WATCH, "native 3"},
+                   {HISTORY_SSE, "sse"},         {HISTORY_NDJSON, "ndjson"}};
 
     run.rest_ms = REST_MS;
     run.disks_fill = true;

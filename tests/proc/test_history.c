@@ -129,12 +129,12 @@ TEST(the_recorded_history_is_possible, open_three, close_three)
                             200);
         run.ports[i] = ensemble.replicas[i].client_port;
     }
-    (void)history_client_add(&run, HISTORY_HTTP, "http 1");
-    (void)history_client_add(&run, HISTORY_HTTP, "http 2");
-    (void)history_client_add(&run, HISTORY_RAW, "raw 1");
-    (void)history_client_add(&run, HISTORY_RAW, "raw 2");
-    (void)history_client_add(&run, HISTORY_SOCKET, "socket 1");
-    (void)history_client_add(&run, HISTORY_SOCKET, "socket 2");
+    (void)history_client_add(&run, HISTORY_HTTP, "http");
+    (void)history_client_add(&run, HISTORY_RAW, "raw");
+    (void)history_client_add(&run, HISTORY_SOCKET, "socket");
+    (void)history_client_add(&run, HISTORY_NATIVE, "native 1");
+    (void)history_client_add(&run, HISTORY_NATIVE, "native 2");
+    (void)history_client_add(&run, HISTORY_NATIVE_WATCH, "native 3");
     (void)history_client_add(&run, HISTORY_SSE, "sse");
     (void)history_client_add(&run, HISTORY_NDJSON, "ndjson");
     for (uint32_t i = 0; i < run.count; i++) {

@@ -67,6 +67,18 @@ TEST(no_change_happens_without_a_request)
     judge(&tale, "unasked");
 }
 
+TEST(a_session_that_moved_changes_nothing_from_its_old_connection)
+{
+    struct tale tale;
+
+    build(&tale);
+    op_of(&tale, B, 2)->not_after = 14; /* The write that was found at 14. */
+    judge(&tale, NULL);
+    build(&tale);
+    op_of(&tale, B, 2)->not_after = 13;
+    judge(&tale, "moved");
+}
+
 TEST(all_reports_agree)
 {
     struct tale tale;
