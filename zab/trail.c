@@ -134,7 +134,13 @@ static uint32_t ring_upper(const struct trail *trail, zxid_t zxid)
 {
     uint32_t low = 0;
     uint32_t high = trail->ring_count;
+    uint64_t back = trail->last - zxid; /* Huge when `zxid` is after the last record. */
 
+    /* The counters of an epoch have no gaps, so nearly always this is the record. A search has a
+     * cache miss at each step. */
+    if (back < high && slot_at(trail, high - 1 - (uint32_t)back)->rec->zxid == zxid) {
+        return high - (uint32_t)back;
+    }
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
 
