@@ -10,11 +10,14 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    STAMP_LEN = 20, /* "20261122T070451.123Z" */
+    PART_TRIES_MAX = 100, /* Times that a part gets its name, or is removed, meanwhile. */
+    LOCK_LINE_MAX = 256,  /* Of /proc/locks. */
+    STAMP_LEN = 20,       /* "20261122T070451.123Z" */
     HOUR_MS = 3600000,
     DAY_MS = 24 * HOUR_MS
 };
@@ -224,22 +227,73 @@ int backup_sync_parent(const char *path)
 
 /* ---- Unfinished backups. ---- */
 
-int backup_part_open(const char *path, int *ret_fd)
+/* Whether the name still means the open file: the process that had it locked may have given it
+ * another name, or removed it. */
+static bool is_still(const char *path, const struct stat *open_file)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    struct stat named;
+
+    return lstat(path, &named) == 0 && named.st_dev == open_file->st_dev &&
+           named.st_ino == open_file->st_ino;
+}
+
+/* Opens and locks the file. Returns 0; the number of a system error; ESTALE: the name means another
+ * file meanwhile. */
+static int lock_part(const char *path, int *ret_fd, struct stat *ret_stat)
+{
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int fd = open(path, flags, 0600);
     int error = 0;
 
-    *ret_fd = -1;
+    *ret_fd = fd;
     if (fd < 0) {
         return errno;
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, ret_stat) != 0) {
         error = errno;
-        (void)close(fd);
-        return error;
+    } else if (!is_still(path, ret_stat)) {
+        error = ESTALE;
     }
-    *ret_fd = fd;
-    return 0;
+    if (error != 0) {
+        (void)close(fd);
+    }
+    return error;
+}
+
+/* Why a file that is there must not be written; NULL: it may. Another user could read it, or has
+ * made another name of it. */
+static const char *judge_part(const struct stat *part)
+{
+    return !S_ISREG(part->st_mode)     ? "is no regular file: remove it"
+           : part->st_uid != geteuid() ? "belongs to another user: remove it"
+           : part->st_nlink != 1       ? "has several names (hard links): remove it"
+                                       : NULL;
+}
+
+int backup_part_open(const char *path, const char **ret_why)
+{
+    struct stat part;
+    int error = ESTALE;
+    int fd = -1;
+
+    for (int i = 0; i < PART_TRIES_MAX && error == ESTALE; i++) {
+        error = lock_part(path, &fd, &part);
+    }
+    if (error != 0) {
+        *ret_why = error == EWOULDBLOCK || error == ESTALE ? "another zabra backup writes this file"
+                   : error == ELOOP                        ? "is a symbolic link: remove it"
+                                                           : strerrordesc_np(error);
+        return -1;
+    }
+    *ret_why = judge_part(&part);
+    if (!*ret_why && (fchmod(fd, 0600) != 0 || ftruncate(fd, 0) != 0)) {
+        *ret_why = strerrordesc_np(errno);
+    }
+    if (*ret_why) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 void backup_write_why(int fd, int error, uint64_t need, char out[BACKUP_WHY_MAX])
@@ -259,38 +313,137 @@ void backup_write_why(int fd, int error, uint64_t need, char out[BACKUP_WHY_MAX]
                    (uint64_t)at + (uint64_t)room.f_bavail * room.f_frsize);
 }
 
-/* The lock of a process ends with the process. */
+struct cleaning {
+    const char *dir;
+    bool is_locked; /* No other process writes into it. */
+};
+
 static bool remove_part(void *ctx, const char *name)
 {
-    const char *dir = ctx;
+    const struct cleaning *cleaning = ctx;
     size_t len = strlen(name);
     size_t end = strlen(BACKUP_PART);
     char path[BACKUP_PATH_MAX];
     char base[BACKUP_NAME_MAX];
     struct backup_file file;
+    struct stat part;
 
     if (len <= end || len >= BACKUP_NAME_MAX || strcmp(name + len - end, BACKUP_PART) != 0) {
         return true;
     }
     (void)snprintf(base, sizeof base, "%.*s", (int)(len - end), name);
-    (void)snprintf(path, sizeof path, "%.3900s/%s", dir, name);
-    int fd = take_name(base, &file) ? open(path, O_WRONLY | O_CLOEXEC) : -1;
-
-    if (fd >= 0) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            (void)unlink(path);
-        }
-        (void)close(fd);
+    (void)snprintf(path, sizeof path, "%.3900s/%s", cleaning->dir, name);
+    if (!take_name(base, &file)) {
+        return true;
     }
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0) {
+        (void)(cleaning->is_locked && errno != ENOENT && unlink(path));
+        return true;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &part) == 0 && is_still(path, &part)) {
+        (void)unlink(path);
+    }
+    (void)close(fd);
     return true;
 }
 
-void backup_parts_remove(const char *path)
+void backup_parts_remove(const char *path, bool is_locked)
 {
-    char dir[BACKUP_PATH_MAX];
+    struct cleaning cleaning = {.dir = path, .is_locked = is_locked};
 
-    (void)snprintf(dir, sizeof dir, "%s", path);
-    (void)for_each_name(dir, remove_part, dir);
+    (void)for_each_name(path, remove_part, &cleaning);
+}
+
+/* ---- The lock of a directory. ---- */
+
+/* Finds the process that has a file locked, in the kernel's list. 0: it is not there. */
+static pid_t find_holder(const struct stat *file)
+{
+    FILE *list = fopen("/proc/locks", "re");
+    char line[LOCK_LINE_MAX];
+    pid_t found = 0;
+
+    while (list && found == 0 && fgets(line, sizeof line, list)) {
+        unsigned int major = 0;
+        unsigned int minor = 0;
+        unsigned long long inode = 0;
+        int pid = 0;
+
+        if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &major, &minor, &inode) == 4 &&
+            inode == file->st_ino && makedev(major, minor) == file->st_dev) {
+            found = pid;
+        }
+    }
+    if (list) {
+        (void)fclose(list);
+    }
+    return found > 0 ? found : 0;
+}
+
+int backup_dir_lock(const char *path, struct backup_lock *ret_lock)
+{
+    struct stat dir;
+    int error = 0;
+
+    *ret_lock = (struct backup_lock){.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (ret_lock->fd < 0) {
+        return errno;
+    }
+    ret_lock->is_held = flock(ret_lock->fd, LOCK_EX | LOCK_NB) == 0;
+    if (!ret_lock->is_held && errno == EWOULDBLOCK) {
+        error = errno;
+        ret_lock->holder = fstat(ret_lock->fd, &dir) == 0 ? find_holder(&dir) : 0;
+        backup_dir_unlock(ret_lock);
+    }
+    return error;
+}
+
+void backup_dir_unlock(struct backup_lock *lock)
+{
+    if (lock->fd >= 0) {
+        (void)close(lock->fd);
+    }
+    lock->fd = -1;
+    lock->is_held = false;
+}
+
+/* ---- Heads. ---- */
+
+bool backup_dir_head(const char *path, const char *name, struct backup_head *ret_head,
+                     char why[BACKUP_WHY_MAX])
+{
+    char whole[BACKUP_PATH_MAX];
+    struct backup_open open;
+    struct buf memory;
+
+    (void)snprintf(whole, sizeof whole, "%.3900s/%s", path, name);
+    int error = backup_open(whole, &open);
+
+    if (error != 0) {
+        (void)snprintf(why, BACKUP_WHY_MAX, "%.200s: %s", whole, strerrordesc_np(error));
+        return false;
+    }
+    enum err err = backup_read_head(&open.input, &memory, ret_head, why);
+
+    backup_close(&open);
+    buf_release(&memory);
+    ret_head->config = slice_make(NULL, 0);
+    return err == ERR_OK;
+}
+
+void backup_dir_take_heads(const char *path, struct backup_dir *dir)
+{
+    for (size_t i = 0; i < dir->count; i++) {
+        struct backup_file *file = &dir->files[i];
+        char why[BACKUP_WHY_MAX];
+        struct backup_head head;
+
+        if (backup_dir_head(path, file->name, &head, why)) {
+            file->made_ms = head.made_ms;
+        }
+    }
 }
 
 void backup_dir_release(struct backup_dir *dir)

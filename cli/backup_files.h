@@ -33,9 +33,10 @@ struct backup_open {
 int backup_open(const char *path, struct backup_open *ret_open);
 void backup_close(struct backup_open *open);
 
-/* Opens a file for a backup that is to be written, empty and locked. Returns 0, or the number of a
- * system error: EWOULDBLOCK if another process writes it. */
-int backup_part_open(const char *path, int *ret_fd);
+/* Opens a file for a backup that is to be written, empty, locked, and readable by its owner only. A
+ * file that is there already is used only if it can be what a killed backup has left. Returns the
+ * descriptor; -1, with a sentence: it cannot be opened, or another process writes it. */
+int backup_part_open(const char *path, const char **ret_why);
 
 /* Writes why bytes of a backup could not be written; of a full disk also how many there are about,
  * and for how many there was room. `need` 0: not known. */
@@ -44,7 +45,7 @@ void backup_write_why(int fd, int error, uint64_t need, char out[BACKUP_WHY_MAX]
 /* One file of a directory. */
 struct backup_file {
     char name[BACKUP_NAME_MAX];
-    int64_t made_ms; /* From the name, ms since 1970. */
+    int64_t made_ms; /* From the name, or from HEAD (backup_dir_take_heads); ms since 1970. */
     bool full;
     bool kept;
 };
@@ -56,6 +57,18 @@ struct backup_dir {
     size_t max;
     bool overflow;
 };
+
+/* The lock of a directory, which ends with its process. */
+struct backup_lock {
+    int fd; /* -1: none. */
+    bool is_held;
+    pid_t holder; /* The process that has it instead; 0: not known. */
+};
+
+/* Locks a directory. Returns 0, or the number of a system error: EWOULDBLOCK if another process has
+ * it locked. On a file system without such locks `is_held` stays false. */
+int backup_dir_lock(const char *path, struct backup_lock *ret_lock);
+void backup_dir_unlock(struct backup_lock *lock);
 
 /* Lists the backups of a directory; other files are ignored. Returns 0, or the number of a system
  * error: EOVERFLOW if there are more than `files_max`. */
@@ -74,8 +87,18 @@ int backup_dir_is_empty(const char *path, bool *ret_empty);
 /* Makes the name of a file or directory durable. Returns 0, or the number of a system error. */
 int backup_sync_parent(const char *path);
 
-/* Removes the unfinished backups of the directory that no process writes any more. */
-void backup_parts_remove(const char *path);
+/* Reads the head of a file of the directory, without its configuration. False, with a sentence: it
+ * cannot be read. */
+bool backup_dir_head(const char *path, const char *name, struct backup_head *ret_head,
+                     char why[BACKUP_WHY_MAX]);
+
+/* Replaces the times of the names, which are from the clock of the machine that took the backups,
+ * by those of the replicas that made them, as far as the files can be read. */
+void backup_dir_take_heads(const char *path, struct backup_dir *dir);
+
+/* Removes the unfinished backups of the directory that no process writes any more; also those that
+ * cannot be opened, because they are another user's, if the directory is locked. */
+void backup_parts_remove(const char *path, bool is_locked);
 
 /* The time for the name of the next backup: now, but behind the newest one of the directory also
  * when the clock was set back, because chains are read in the order of the names. */
@@ -107,8 +130,9 @@ size_t backup_dir_chain(const struct backup_dir *dir);
 /* Index behind the last file of the chain that begins at `first`. */
 size_t backup_dir_chain_end(const struct backup_dir *dir, size_t first);
 
-/* Marks what the policy keeps: the newest chain always; of the others those that are the oldest in
- * their interval of a rule. The age of a chain is that of its last file. Pure. */
+/* Marks, besides what is marked already, what the policy keeps: the newest chain always; of the
+ * others those that are the oldest in their interval of a rule. The age of a chain is that of its
+ * last file. Pure. */
 void backup_policy_mark(const struct backup_policy *policy, struct backup_dir *dir, int64_t now_ms);
 
 /* Removes the files that are not marked, the newest first: an increment that stays without its full

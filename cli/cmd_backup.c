@@ -1,146 +1,62 @@
 /* backup: everything that a replica has, in one file, while clients read and write. */
 #include "cli/args.h"
-#include "cli/backup_files.h"
+#include "cli/backup_place.h"
 #include "cli/progress.h"
 #include "cli/transfer.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-    SINCE_MAX = 64,
     TRIES_MAX = 3,
     FIRST_MAX = BACKUP_MAGIC_LEN + BACKUP_FRAME_LEN + BACKUP_HEAD_MAX + BACKUP_CRC_LEN
 };
 
+/* What is wanted, and the file that is written: first an increment, or a full backup; a full one
+ * also after an increment that turns out to be of no use, or that ends its chain. */
 struct backing {
     struct cli *cli;
-    const char *target; /* FILE, DIR or "-". */
-    bool is_dir;
-    bool is_pipe;
-    char path[BACKUP_PATH_MAX]; /* Of the file when it is complete. */
-    char part[BACKUP_PATH_MAX]; /* While it is written. */
-    int fd;
+    struct backup_place place;
+    int64_t full_every_ms;
+    struct backup_policy policy;
+    char since[BACKUP_SINCE_MAX]; /* End of what an increment continues. */
+    /* One file. */
+    bool full;
     int error;     /* Why writing failed; 0: it did not. */
     uint64_t need; /* Bytes of the backup, about; 0: not known. */
-    struct backup_dir dir;
-    int64_t full_every_ms;
-    int64_t named_ms; /* Time in the last name that was chosen; 0: none yet. */
-    bool increment;
-    bool chain_is_bad; /* The increment is sound, but not what it continues. */
-    bool full_follows; /* The increment ends its chain: the next backup is a full one. */
     struct transfer *transfer;
     struct buf first; /* The first bytes of the answer: HEAD. */
     bool has_size;
-    char since[SINCE_MAX];
+    int64_t age_s; /* With --stale: since when the replica is cut off; -1: it is not. */
     struct backup_head head;
 };
-
-static int fail_file(const struct backing *backing, const char *path, int error)
-{
-    return cli_fail(backing->cli, CMD_FAILED, "File", "%.900s: %s", path, backup_dir_error(error));
-}
 
 /* Reports why the bytes could not be written. */
 static int fail_write(const struct backing *backing)
 {
     char why[BACKUP_WHY_MAX];
 
-    backup_write_why(backing->fd, backing->error, backing->need, why);
-    return cli_fail(backing->cli, CMD_FAILED, "File", "%.900s: %s", backing->part, why);
+    backup_write_why(backing->place.fd, backing->error, backing->need, why);
+    return cli_fail(backing->cli, CMD_FAILED, "File", "%.900s: %s", backing->place.part, why);
 }
 
-/* ---- What to ask for. ---- */
-
-/* Whether a full backup must follow, because of the age or the length of the newest chain. */
-static bool needs_full(const struct backing *backing)
-{
-    const struct backup_dir *dir = &backing->dir;
-    size_t first = backup_dir_chain(dir);
-
-    return os_wall_ms() - dir->files[first].made_ms >= backing->full_every_ms ||
-           dir->count - first >= BACKUP_CHAIN_MAX;
-}
-
-/* Reads the end of the newest backup in the directory; false, with a sentence: it cannot be read.
- */
-static bool read_last(const struct backing *backing, struct backup_head *ret_head,
-                      char why[BACKUP_WHY_MAX])
-{
-    const struct backup_dir *dir = &backing->dir;
-    char path[BACKUP_PATH_MAX];
-    struct backup_open last;
-    struct buf memory;
-
-    (void)snprintf(path, sizeof path, "%.3900s/%s", backing->target,
-                   dir->files[dir->count - 1].name);
-    int error = backup_open(path, &last);
-
-    if (error != 0) {
-        (void)snprintf(why, BACKUP_WHY_MAX, "%.200s: %s", path, strerrordesc_np(error));
-        return false;
-    }
-    enum err err = backup_read_head(&last.input, &memory, ret_head, why);
-
-    backup_close(&last);
-    buf_release(&memory);
-    return err == ERR_OK;
-}
-
-/* Continues the newest backup in the directory, if that is possible. Before a full backup, too: so
- * that between two chains no moment is lost. */
-static void find_last(struct backing *backing)
-{
-    char why[BACKUP_WHY_MAX];
-    struct backup_head head;
-
-    if (backup_dir_chain(&backing->dir) == backing->dir.count) {
-        out_note(&backing->cli->out, "there is no full backup yet: taking one");
-        return;
-    }
-    if (!read_last(backing, &head, why)) {
-        out_note(&backing->cli->out, "%s: taking a full backup", why);
-        return;
-    }
-    backing->full_follows = needs_full(backing);
-    backing->increment = true;
-    (void)snprintf(backing->since, sizeof backing->since, "%016" PRIx64 ":0x%" PRIx64, head.history,
-                   head.end);
-}
-
-/* Finds out what the operand is. */
-static int look_at_target(struct backing *backing)
+/* What cannot be done with this target, whatever the replicas have. */
+static int check_options(const struct backing *backing)
 {
     const struct cli *cli = backing->cli;
-    bool since_last = args_has(&cli->args, "since-last");
-    struct stat stat_of;
+    enum backup_kind kind = backing->place.kind;
 
-    backing->is_pipe = strcmp(backing->target, "-") == 0;
-    backing->is_dir =
-        !backing->is_pipe && stat(backing->target, &stat_of) == 0 && S_ISDIR(stat_of.st_mode);
-    if (!backing->is_dir && (since_last || args_has(&cli->args, "keep"))) {
+    if (kind != BACKUP_TO_DIR &&
+        (args_has(&cli->args, "since-last") || args_has(&cli->args, "keep"))) {
         return CLI_USAGE(cli, "--since-last and --keep need a directory that exists");
     }
-    if (backing->is_pipe && args_has(&cli->args, "verify")) {
+    if (kind == BACKUP_TO_PIPE && args_has(&cli->args, "verify")) {
         return CLI_USAGE(cli, "a pipe cannot be verified: use zabra inspect on the file");
     }
-    if (backing->is_pipe && isatty(STDOUT_FILENO)) {
+    if (kind == BACKUP_TO_PIPE && isatty(STDOUT_FILENO)) {
         return CLI_USAGE(cli, "a backup is no text for a terminal: use a pipe or a file");
-    }
-    if (!backing->is_dir) {
-        return CMD_OK;
-    }
-    backup_parts_remove(backing->target);
-
-    int error = backup_dir_list(backing->target, BACKUP_FILES_LISTED, &backing->dir);
-
-    if (error != 0) {
-        return fail_file(backing, backing->target, error);
-    }
-    if (since_last) {
-        find_last(backing);
     }
     return CMD_OK;
 }
@@ -186,7 +102,7 @@ static bool take(void *ctx, struct slice bytes)
     note_size(backing, bytes);
 
     while (bytes.len > 0) {
-        ssize_t done = write(backing->fd, bytes.data, bytes.len);
+        ssize_t done = write(backing->place.fd, bytes.data, bytes.len);
 
         if (done < 0 && errno == EINTR) {
             continue;
@@ -200,48 +116,12 @@ static bool take(void *ctx, struct slice bytes)
     return true;
 }
 
-static void name_files(struct backing *backing)
-{
-    char name[BACKUP_NAME_MAX];
-
-    if (backing->is_dir) {
-        int64_t now_ms = backup_dir_next_ms(&backing->dir, os_wall_ms());
-
-        backing->named_ms = now_ms > backing->named_ms ? now_ms : backing->named_ms + 1;
-        backup_dir_name(backing->named_ms, !backing->increment, name);
-        (void)snprintf(backing->path, sizeof backing->path, "%.3900s/%s", backing->target, name);
-    } else {
-        (void)snprintf(backing->path, sizeof backing->path, "%.3900s", backing->target);
-    }
-    if (backing->is_pipe) {
-        (void)snprintf(backing->part, sizeof backing->part, "standard output");
-    } else {
-        (void)snprintf(backing->part, sizeof backing->part, "%.3990s" BACKUP_PART, backing->path);
-    }
-}
-
-static int open_part(struct backing *backing)
-{
-    name_files(backing);
-    if (backing->is_pipe) {
-        backing->fd = STDOUT_FILENO;
-        return CMD_OK;
-    }
-    int error = backup_part_open(backing->part, &backing->fd);
-
-    return error == 0 ? CMD_OK
-           : error == EWOULDBLOCK
-               ? cli_fail(backing->cli, CMD_FAILED, "File",
-                          "%.900s: another zabra backup writes this file", backing->part)
-               : fail_file(backing, backing->part, error);
-}
-
 /* Whether the log of the ensemble does not reach back to the last backup. */
 static bool is_gap(const struct backing *backing, int code)
 {
     const char *name = backing->cli->client->error.code;
 
-    return code != CMD_OK && backing->increment &&
+    return code != CMD_OK && !backing->full &&
            (strcmp(name, "Gap") == 0 || strcmp(name, "HistoryChanged") == 0);
 }
 
@@ -249,23 +129,18 @@ static bool is_gap(const struct backing *backing, int code)
  * because its replica has ended. What a pipe has got cannot be taken back. */
 static bool may_retry(const struct backing *backing, int code, int tries)
 {
-    return code != CMD_OK && !backing->is_pipe && backing->error == 0 && tries < TRIES_MAX &&
-           strcmp(backing->cli->client->error.code, "CutOff") == 0;
-}
-
-static void drop_part(struct backing *backing)
-{
-    (void)unlink(backing->part);
-    (void)close(backing->fd);
-    backing->fd = -1;
+    return code != CMD_OK && backing->place.kind != BACKUP_TO_PIPE && backing->error == 0 &&
+           tries < TRIES_MAX && strcmp(backing->cli->client->error.code, "CutOff") == 0;
 }
 
 static struct client_request make_request(const struct backing *backing)
 {
-    return (struct client_request){
-        .target = "/backup/v1",
-        .accept = "application/octet-stream",
-        .params = {{"since", backing->increment ? backing->since : NULL}}};
+    bool stale = args_has(&backing->cli->args, "stale");
+
+    return (struct client_request){.target = "/backup/v1",
+                                   .accept = "application/octet-stream",
+                                   .params = {{"since", backing->full ? NULL : backing->since},
+                                              {"stale", stale ? "true" : NULL}}};
 }
 
 /* One attempt: the answer goes into the part, or to the pipe. */
@@ -281,36 +156,38 @@ static int try_once(struct backing *backing)
     buf_init(&backing->first, FIRST_MAX);
     int code = transfer_run(backing->cli, &transfer);
 
+    backing->age_s = transfer.age_s;
     buf_release(&backing->first);
     buf_release(&transfer.answer);
     return code;
 }
 
-static int receive(struct backing *backing)
+static enum backup_fate receive(struct backing *backing, int *ret_code)
 {
     struct cli *cli = backing->cli;
-    int code = open_part(backing);
+    int code = backup_place_begin(&backing->place, backing->full);
 
     for (int tries = 1; code == CMD_OK; tries++) {
         code = try_once(backing);
-        bool gap = is_gap(backing, code);
-
-        if (!gap && !may_retry(backing, code, tries)) {
+        if (!may_retry(backing, code, tries)) {
             break;
         }
-        out_note(&cli->out, "%s: %s", cli->client->error.message,
-                 gap ? "taking a full backup" : "trying again");
-        if (!gap) {
-            endpoints_turn(&cli->client->endpoints);
-        }
-        backing->increment = backing->increment && !gap;
-        drop_part(backing);
-        code = open_part(backing);
+        out_note(&cli->out, "%s: trying again", cli->client->error.message);
+        endpoints_turn(&cli->client->endpoints);
+        backup_place_drop(&backing->place);
+        code = backup_place_begin(&backing->place, backing->full);
+    }
+    if (is_gap(backing, code)) {
+        out_note(&cli->out, "%s: taking a full backup", cli->client->error.message);
+        return BACKUP_NEEDS_FULL;
     }
     if (backing->error != 0) {
-        return fail_write(backing);
+        code = fail_write(backing);
+    } else if (code != CMD_OK && backing->place.fd >= 0) {
+        code = cli_tell(cli);
     }
-    return code == CMD_OK || backing->fd < 0 ? code : cli_tell(cli);
+    *ret_code = code;
+    return code == CMD_OK ? BACKUP_DONE : BACKUP_FAILED;
 }
 
 /* ---- What arrived. ---- */
@@ -325,15 +202,18 @@ static enum err on_head(void *ctx, const struct backup_head *head)
 }
 
 /* Reads the file back: all checksums, and SHA-256 of the whole. */
-static int check_sums(struct backing *backing, const struct backup_open *file)
+static enum backup_fate check_sums(struct backing *backing, const struct backup_open *file)
 {
     const struct backup_visitor visitor = {.on_head = on_head, .ctx = backing};
     struct backup_mark mark = {.is_known = false};
     struct backup_end end;
     char why[BACKUP_WHY_MAX];
-    enum err err = backup_read(&file->input, &visitor, &mark, &end, why);
 
-    return err == ERR_OK ? CMD_OK : cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
+    if (backup_read(&file->input, &visitor, &mark, &end, why) == ERR_OK) {
+        return BACKUP_DONE;
+    }
+    (void)cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
+    return BACKUP_FAILED;
 }
 
 /* The files that the new one continues, and the new one. */
@@ -357,8 +237,8 @@ static void close_chain(struct chain *chain)
 /* Opens what an increment continues; false, with a sentence: one cannot be opened. */
 static bool open_chain(const struct backing *backing, struct chain *chain, char why[BACKUP_WHY_MAX])
 {
-    const struct backup_dir *dir = &backing->dir;
-    size_t first = backing->increment ? backup_dir_chain(dir) : dir->count;
+    const struct backup_dir *dir = &backing->place.dir;
+    size_t first = backing->full ? dir->count : backup_dir_chain(dir);
     size_t count = dir->count - first + 1;
 
     *chain = (struct chain){.inputs = mem_zalloc(count, sizeof *chain->inputs),
@@ -367,7 +247,8 @@ static bool open_chain(const struct backing *backing, struct chain *chain, char 
     for (size_t i = first; i < dir->count; i++) {
         char *path = chain->paths[chain->count];
 
-        (void)snprintf(path, BACKUP_PATH_MAX, "%.3900s/%s", backing->target, dir->files[i].name);
+        (void)snprintf(path, BACKUP_PATH_MAX, "%.3900s/%s", backing->place.target,
+                       dir->files[i].name);
         int error = backup_open(path, &chain->opened[chain->count]);
 
         if (error != 0) {
@@ -392,13 +273,13 @@ static void on_check(void *ctx, uint64_t bytes, uint64_t size)
 }
 
 /* Replays the new file, behind those that it continues. */
-static int replay_chain(struct backing *backing, const struct backup_open *file)
+static enum backup_fate replay_chain(struct backing *backing, const struct backup_open *file)
 {
     struct backup_check *check = mem_zalloc(1, sizeof *check);
     struct progress progress = {.verb = "verified"};
     char why[BACKUP_WHY_MAX];
     struct chain chain;
-    int code = CMD_OK;
+    enum backup_fate fate = BACKUP_DONE;
     bool ok = open_chain(backing, &chain, why);
 
     if (ok) {
@@ -409,164 +290,158 @@ static int replay_chain(struct backing *backing, const struct backup_open *file)
         backup_check_release(check);
         progress_clear(&progress);
     }
-    if (!ok && backing->increment) {
+    if (!ok && !backing->full) {
         out_note(&backing->cli->out, "%s: taking a full backup", why);
-        backing->chain_is_bad = true;
-        backing->full_follows = true;
-        code = CMD_FAILED;
+        fate = BACKUP_NEEDS_FULL; /* The increment is sound, but not what it continues. */
     } else if (!ok) {
-        code = cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
+        (void)cli_fail(backing->cli, CMD_FAILED, "Backup", "%s", why);
+        fate = BACKUP_FAILED;
     }
     close_chain(&chain);
     mem_free(check);
-    return code;
+    return fate;
 }
 
-static int verify(struct backing *backing)
+/* Reads the synced file back. */
+static enum backup_fate verify(struct backing *backing, uint64_t *ret_bytes)
 {
+    const struct backup_place *place = &backing->place;
     struct backup_open file;
-    int error = backup_open(backing->part, &file);
+    int error = fsync(place->fd) == 0 ? backup_open(place->part, &file) : errno;
 
     if (error != 0) {
-        return fail_file(backing, backing->part, error);
+        (void)backup_place_fail(place, place->part, error);
+        return BACKUP_FAILED;
     }
-    int code = check_sums(backing, &file);
+    enum backup_fate fate = check_sums(backing, &file);
 
-    if (code == CMD_OK && args_has(&backing->cli->args, "verify")) {
-        code = replay_chain(backing, &file);
+    if (fate == BACKUP_DONE && args_has(&backing->cli->args, "verify")) {
+        fate = replay_chain(backing, &file);
     }
+    *ret_bytes = file.input.size;
     backup_close(&file);
-    return code;
+    return fate;
 }
 
-/* ---- Put in place. ---- */
+/* ---- The whole. ---- */
 
-static int publish(struct backing *backing)
-{
-    if (fsync(backing->fd) != 0) {
-        return fail_file(backing, backing->part, errno);
-    }
-    int code = verify(backing);
-
-    if (code != CMD_OK) {
-        return code;
-    }
-    if (rename(backing->part, backing->path) != 0) {
-        return fail_file(backing, backing->path, errno);
-    }
-    int error = backup_sync_parent(backing->path);
-
-    return error == 0 ? CMD_OK : fail_file(backing, backing->path, error);
-}
-
-/* Removes what the policy does not keep; after the new backup is in place. */
-static int prune(struct backing *backing, const struct backup_policy *policy)
-{
-    char path[BACKUP_PATH_MAX];
-    uint32_t removed = 0;
-    int code = CMD_OK;
-
-    backup_dir_release(&backing->dir);
-    int error = backup_dir_list(backing->target, BACKUP_FILES_LISTED, &backing->dir);
-
-    if (error != 0) {
-        return fail_file(backing, backing->target, error);
-    }
-    backup_policy_mark(policy, &backing->dir, os_wall_ms());
-    error = backup_dir_remove(backing->target, &backing->dir, &removed, path);
-    if (error != 0) {
-        code = fail_file(backing, path, error);
-    }
-    if (code == CMD_OK && removed > 0) {
-        out_say(&backing->cli->out, "removed %" PRIu32 " old backups\n", removed);
-    }
-    return code;
-}
-
-static void report(const struct backing *backing, uint64_t bytes)
+/* `more`: a full backup follows, and has the result: JSON is one object. */
+static void report(const struct backing *backing, uint64_t bytes, bool more)
 {
     const struct backup_head *head = &backing->head;
+    const struct out *out = &backing->cli->out;
+    json_t *age = backing->age_s >= 0 ? json_integer((json_int_t)backing->age_s) : json_null();
 
-    out_say(&backing->cli->out,
-            "%s: %s, zxid 0x%" PRIx64 ", %" PRIu64 " bytes, replica %" PRIu32 "\n", backing->path,
-            head->full ? "full backup" : "increment", head->end, bytes, head->member);
-    if (backing->full_follows) {
-        return; /* JSON is one object. */
+    if (backing->age_s >= 0) {
+        out_note(out,
+                 "replica %" PRIu32 " has had no contact with a leader for %" PRId64
+                 " s or longer: the backup lacks what others have written since",
+                 head->member, backing->age_s);
     }
-    out_result(&backing->cli->out,
-               json_pack("{s:o,s:b,s:I,s:o,s:I,s:I}", "file", out_string(backing->path), "full",
-                         head->full, "zxid", (json_int_t)head->end, "zxidHex",
+    out_say(out, "%s: %s, zxid 0x%" PRIx64 ", %" PRIu64 " bytes, replica %" PRIu32 "\n",
+            backing->place.path, head->full ? "full backup" : "increment", head->end, bytes,
+            head->member);
+    if (more) {
+        json_decref(age);
+        return;
+    }
+    out_result(out,
+               json_pack("{s:o,s:b,s:I,s:o,s:I,s:I,s:o}", "file", out_string(backing->place.path),
+                         "full", head->full, "zxid", (json_int_t)head->end, "zxidHex",
                          json_sprintf("0x%" PRIx64, head->end), "bytes", (json_int_t)bytes,
-                         "replica", (json_int_t)head->member));
+                         "replica", (json_int_t)head->member, "stale_seconds", age));
 }
 
-/* One file, from the request to its name. */
-static int save(struct backing *backing)
+/* One file, from the request to its name. After BACKUP_FAILED `*ret_code` is the exit code. */
+static enum backup_fate save(struct backing *backing, int *ret_code)
 {
-    struct stat stat_of = {.st_size = 0};
-    int code = receive(backing);
+    struct backup_place *place = &backing->place;
+    uint64_t bytes = 0;
+    bool is_last = true;
 
-    if (backing->is_pipe || backing->fd < 0) {
-        return code;
+    *ret_code = CMD_FAILED;
+    enum backup_fate fate = receive(backing, ret_code);
+
+    if (place->kind == BACKUP_TO_PIPE) {
+        return fate;
     }
-    if (code == CMD_OK) {
-        code = publish(backing);
+    if (fate == BACKUP_DONE) {
+        fate = verify(backing, &bytes);
     }
-    if (code != CMD_OK) {
-        drop_part(backing); /* The last good backups stay. */
-        return code;
+    if (fate == BACKUP_DONE) {
+        is_last = backing->full ||
+                  !backup_place_needs_full(place, backing->head.made_ms, backing->full_every_ms);
+        fate = backup_place_publish(place, backing->full);
     }
-    (void)fstat(backing->fd, &stat_of);
-    (void)close(backing->fd);
-    backing->fd = -1;
-    report(backing, (uint64_t)stat_of.st_size);
-    return CMD_OK;
+    backup_place_drop(place); /* The last good backups stay. */
+    if (fate == BACKUP_DONE) {
+        report(backing, bytes, !is_last);
+        fate = is_last ? BACKUP_DONE : BACKUP_NEEDS_FULL;
+    }
+    return fate;
 }
 
-/* A full backup follows also an increment that shows that what it continues is damaged. */
-static int store(struct backing *backing, const struct backup_policy *policy)
+/* A full backup follows the last increment of its chain, so that between two chains no moment is
+ * lost. */
+static int store(struct backing *backing)
 {
+    int code = CMD_OK;
+
     if (backing->cli->settings.curl) {
         const struct client_request request = make_request(backing);
 
         return cli_ask(backing->cli, &request);
     }
-    int code = save(backing);
+    enum backup_fate fate = save(backing, &code);
 
-    if (backing->full_follows && backing->increment && (code == CMD_OK || backing->chain_is_bad)) {
-        backing->full_follows = false;
-        backing->increment = false;
-        code = save(backing);
+    if (fate == BACKUP_NEEDS_FULL) {
+        backing->full = true;
+        fate = save(backing, &code);
     }
-    return code == CMD_OK && policy->count > 0 ? prune(backing, policy) : code;
+    if (fate != BACKUP_DONE) {
+        return code;
+    }
+    return backing->policy.count > 0
+               ? backup_place_prune(&backing->place, &backing->policy, backing->head.made_ms)
+               : CMD_OK;
+}
+
+static int take_spans(struct backing *backing)
+{
+    const struct cli *cli = backing->cli;
+    const char *keep = args_get(&cli->args, "keep");
+    const char *full_every = args_get(&cli->args, "full-every");
+
+    if (!backup_span_parse(full_every ? full_every : "24h", &backing->full_every_ms)) {
+        return CLI_USAGE(cli, "--full-every must be like 24h or 7d");
+    }
+    if (keep && !backup_policy_parse(keep, &backing->policy)) {
+        return CLI_USAGE(cli,
+                         "--keep must be like 24h:1h,30d:1d: of the last 24 hours one backup in "
+                         "each hour, of the last 30 days one in each day");
+    }
+    return CMD_OK;
 }
 
 static int run(struct cli *cli)
 {
-    const char *keep = args_get(&cli->args, "keep");
-    const char *full_every = args_get(&cli->args, "full-every");
-    struct backup_policy policy = {.count = 0};
     struct backing *backing = mem_zalloc(1, sizeof *backing);
-    int code = CMD_OK;
 
     backing->cli = cli;
-    backing->target = args_operand(&cli->args, 0);
-    backing->fd = -1;
-    if (!backup_span_parse(full_every ? full_every : "24h", &backing->full_every_ms)) {
-        code = CLI_USAGE(cli, "--full-every must be like 24h or 7d");
-    }
-    if (code == CMD_OK && keep && !backup_policy_parse(keep, &policy)) {
-        code =
-            CLI_USAGE(cli, "--keep must be like 24h:1h,30d:1d: of the last 24 hours one backup in "
-                           "each hour, of the last 30 days one in each day");
-    }
+    int code = take_spans(backing);
+
     if (code == CMD_OK) {
-        code = look_at_target(backing);
+        code = backup_place_open(&backing->place, cli, args_operand(&cli->args, 0));
+        if (code == CMD_OK) {
+            code = check_options(backing);
+        }
+        if (code == CMD_OK) {
+            backing->full = !args_has(&cli->args, "since-last") ||
+                            !backup_place_find_last(&backing->place, backing->since);
+            code = store(backing);
+        }
+        backup_place_close(&backing->place);
     }
-    if (code == CMD_OK) {
-        code = store(backing, &policy);
-    }
-    backup_dir_release(&backing->dir);
     mem_free(backing);
     return code;
 }
@@ -580,8 +455,10 @@ const struct cmd cmd_backup = {
             "newest backup in DIR. It needs the credentials of the super user. The file gets its\n"
             "name when it is complete, synced and read back; --verify also replays it into a\n"
             "tree and compares the digest with that of the replica. A bad disk, or a replica\n"
-            "that ends meanwhile, leaves the earlier backups as they are. 'zabra restore' makes a\n"
-            "new ensemble of it.\n",
+            "that ends meanwhile, leaves the earlier backups as they are. One backup at a time\n"
+            "writes into DIR. A replica that is cut off from the ensemble is passed over, because\n"
+            "it lacks the latest writes; --stale takes one from it, when there is no quorum.\n"
+            "'zabra restore' makes a new ensemble of it.\n",
     .options = {CMD_FLAG("since-last", 0, "only the changes since the newest backup in DIR"),
                 CMD_VALUE("full-every", 0, "SPAN",
                           "with --since-last: how old the last full backup may become, 24h or 7d; "
@@ -589,7 +466,8 @@ const struct cmd cmd_backup = {
                 CMD_VALUE("keep", 0, "POLICY",
                           "then remove old backups: 24h:1h,30d:1d keeps one an hour for a day, "
                           "one a day for 30 days"),
-                CMD_FLAG("verify", 0, "replay the backup and compare the digest")},
+                CMD_FLAG("verify", 0, "replay the backup and compare the digest"),
+                CMD_FLAG("stale", 0, "also from a replica that is cut off from the ensemble")},
     .examples = {{"zabra backup --user super --verify /backup/zabra", "a full backup, checked"},
                  {"zabra backup --user super --since-last --keep 24h:1h,30d:1d /backup/zabra",
                   "each hour: what has changed, and no more files than needed"},

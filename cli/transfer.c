@@ -3,6 +3,7 @@
 #include "cli/curl_handles.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum {
@@ -193,6 +194,13 @@ static void set_up(struct trying *trying)
     }
 }
 
+static void note_age(const struct trying *trying)
+{
+    const char *text = client_header(trying->easy, "Age");
+
+    trying->transfer->age_s = *text ? strtoll(text, NULL, 10) : -1;
+}
+
 static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_ms)
 {
     struct trying trying = {.cli = cli,
@@ -215,6 +223,7 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
         run(&trying, multi, &result);
         progress_clear(&transfer->progress);
         code = judge(&trying, result);
+        note_age(&trying);
     }
     curl_easy_cleanup(trying.easy);
     (void)curl_multi_cleanup(multi);

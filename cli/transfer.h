@@ -32,6 +32,8 @@ struct transfer {
     bool has_lines;    /* For the progress. */
     struct buf answer; /* The body of a refusal, or the whole answer without `take`. */
     int input_errno;   /* Why reading the input failed; 0: it did not. */
+    /* The header Age of the answer, in seconds; -1: it has none. */
+    int64_t age_s;
 };
 
 /* Runs the transfer. Returns CMD_OK when the answer has status 200 and is complete, else an exit

@@ -8,6 +8,7 @@
 #include "server/process/backups.h"
 
 enum {
+    AGE_LEN = 24,
     RESPONSE_BLOCK = 32 << 10,
     /* The library fills a socket until the kernel takes no more, and its thread serves no other
      * connection meanwhile. */
@@ -60,6 +61,19 @@ static enum MHD_Result refuse(struct http_conn *conn, enum err err, const char *
 }
 
 /* ---- The response. ---- */
+
+/* Tells a client that has asked for a stale backup how old it is. */
+static void age_header(struct http_conn *conn, struct MHD_Response *response)
+{
+    const char *why = NULL;
+    char text[AGE_LEN];
+
+    if (gate_check_local(conn->http->gate, &why) != ERR_OK) {
+        (void)snprintf(text, sizeof text, "%llu",
+                       (unsigned long long)(http_status(conn)->lag_ms / 1000));
+        http_header(response, "Age", text);
+    }
+}
 
 /* The client must read again within slowTimeout, and the whole may last slowTimeout plus the time
  * for the bytes so far at HTTP_BYTES_PER_MS. */
@@ -116,6 +130,7 @@ static enum MHD_Result send_bytes(struct http_conn *conn, struct http_backup *ba
     struct MHD_Response *response =
         http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, backup, on_free);
 
+    age_header(conn, response);
     backup->is_sending = true;
     backup->start_ms = os_now_ms();
     conn->request.task.data = NULL;
@@ -153,6 +168,22 @@ static void release(struct http_conn *conn)
 
 static const struct http_task_ops backup_task = {.resume = resume, .release = release};
 
+/* Whether this replica may send what it has. One that is cut off lacks what the others have written
+ * since, so its backup would be out of date: the client has to ask for that. */
+static bool check_fresh(struct http_conn *conn)
+{
+    const char *why = NULL;
+    enum err err = gate_check_local(conn->http->gate, &why);
+
+    if (err != ERR_OK && !conn->request.args.stale) {
+        http_refuse(conn, err,
+                    "%s: its backup would lack what the others have written since; use another "
+                    "replica or, if there is no quorum, ask with stale=true (zabra backup --stale)",
+                    why ? why : err_text(err));
+    }
+    return !conn->request.refused;
+}
+
 static bool take_slot(struct http_conn *conn)
 {
     return budget_shares_try_take(&conn->http->transfers.places, conn->client_key, 1);
@@ -181,8 +212,14 @@ enum MHD_Result http_backup_begin(struct http_conn *conn)
     if (!auth || !auth->super) {
         return refuse(conn, ERR_NO_AUTH, "only the super user may take a backup");
     }
+    if (!check_fresh(conn)) {
+        return http_answer_fault(conn);
+    }
     if (conn->request.is_head) {
-        return http_send_lines(conn, http_response_empty(), "application/octet-stream");
+        struct MHD_Response *response = http_response_empty();
+
+        age_header(conn, response);
+        return http_send_lines(conn, response, "application/octet-stream");
     }
     if (!take_slot(conn)) {
         return refuse(

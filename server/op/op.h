@@ -196,6 +196,9 @@ struct op_args {
     bool has_since_history; /* watch: `since_history` is given. */
     uint64_t since_history;
 
+    /* backup. */
+    bool stale; /* Also from a replica that is cut off from the ensemble. */
+
     /* import. */
     enum op_conflict conflict;
     bool dry_run;

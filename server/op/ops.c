@@ -178,7 +178,7 @@ static const struct op_def table[] = {
      FIELDS(IDS_FIELD("remove", remove), IDS_FIELD("promote", promote), IDS_FIELD("demote", demote),
             CHANGE_FIELDS(BODY))},
     {OP_BACKUP, "backup", "GET", "/backup/v1", "", OP_KIND_FRONT, OP_SHAPE_BACKUP, 200, 0,
-     FIELDS(FULL("since", SINCE, QUERY, since, AT(has_since), 0, 0))},
+     FIELDS(FULL("since", SINCE, QUERY, since, AT(has_since), 0, 0), BOOL_FIELD("stale", stale))},
     {OP_TOP, "top", "GET", "/top/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none},
     {OP_RAISE, "raise", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0,
      FIELDS(PATH_FIELD, BOUNDED("creates", U32, MEMBER, creates, 1, STATE_CREATES_MAX))},

@@ -1,8 +1,7 @@
 /* Backups by the command line: taken while clients write, kept by a policy, restored into a new
  * ensemble. */
-#include "tests/proc/shell.h"
+#include "tests/proc/backup_kit.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,28 +16,10 @@ enum {
 
 static struct ensemble ensemble;
 
-/* Sets a variable for shell lines. */
-static void set(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void set(const char *name, const char *format, ...)
-{
-    char value[SHELL_OUTPUT_MAX];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(value, sizeof value, format, args);
-    va_end(args);
-    assert_int_equal(setenv(name, value, 1), 0); /* NOLINT(concurrency-mt-unsafe): one thread. */
-}
-
-/* $BACKUP takes a backup, $OUT is a directory for them. */
 static void set_up(void)
 {
     ensemble_launch(&ensemble, SIZE, "snapCount=50\n" ENSEMBLE_SUPER);
-    shell_open(&ensemble);
-    set("OUT", "%s/out", ensemble.dir);
-    set("BACKUP", "zabra backup --user super --password-file %s/pw", ensemble.dir);
-    assert_int_equal(shell("umask 077; printf root >%s/pw; mkdir $OUT", ensemble.dir), 0);
+    backup_prepare(&ensemble);
 }
 
 static void tear_down(void)
@@ -46,10 +27,19 @@ static void tear_down(void)
     ensemble_close(&ensemble);
 }
 
-static void write_some(const char *prefix, int count)
+/* The endpoints, with this replica first. */
+static void set_first(uint32_t index)
 {
-    assert_int_equal(
-        shell("for i in $(seq %d); do zabra create /%s$i $i || exit 1; done", count, prefix), 0);
+    char text[PATH_BYTES];
+    int len = snprintf(text, sizeof text, "127.0.0.1:%u", ensemble.replicas[index].client_port);
+
+    for (uint32_t i = 0; i < SIZE; i++) {
+        if (i != index) {
+            len += snprintf(text + len, sizeof text - (size_t)len, ",127.0.0.1:%u",
+                            ensemble.replicas[i].client_port);
+        }
+    }
+    backup_set("ZABRA_ENDPOINTS", "%s", text);
 }
 
 /* Stops all, restores replica 1 with these arguments, and starts all: the others with empty
@@ -71,7 +61,7 @@ static void restore(const char *arguments)
 
 TEST(a_backup_under_writes_is_restored_without_a_gap, set_up, tear_down)
 {
-    write_some("old", 60);
+    backup_write_some("old", 60);
     /* While a writer makes numbered znodes in a session: two backups, of all and of the changes. */
     assert_int_equal(
         shell("zabra session -- sh -c 'zabra create /eph x -e >$OUT/eph; i=0; while [ ! -e "
@@ -80,7 +70,7 @@ TEST(a_backup_under_writes_is_restored_without_a_gap, set_up, tear_down)
               "$BACKUP --verify $OUT && sleep 1 && $BACKUP --verify --since-last $OUT; code=$?; "
               "touch $OUT/stop; wait; exit $code"),
         0);
-    write_some("late", 3);
+    backup_write_some("late", 3);
     restore("--from $OUT/*full.backup $OUT/*more.backup");
     assert_int_equal(shell("zabra get /old60 && ! zabra get /late1 && ! zabra get /eph"), 0);
     /* Numbers 1 to k, without a gap, and k > 1. */
@@ -89,17 +79,17 @@ TEST(a_backup_under_writes_is_restored_without_a_gap, set_up, tear_down)
               "exit 1 } END { exit NR < 2 }'"),
         0);
     /* The restored ensemble works, and all three replicas agree. */
-    write_some("new", 3);
+    backup_write_some("new", 3);
     assert_int_equal(shell("zabra doctor"), 0);
 }
 
 TEST(the_state_before_a_mistake_comes_back, set_up, tear_down)
 {
-    write_some("a", 5);
+    backup_write_some("a", 5);
     assert_int_equal(shell("$BACKUP $OUT/full"), 0);
-    write_some("b", 5);
+    backup_write_some("b", 5);
     assert_int_equal(shell("zabra stat /b5 | sed -n 's/^czxid *//p'"), 0);
-    set("GOOD", "%s", shell_output);
+    backup_set("GOOD", "%s", shell_output);
     assert_int_equal(shell("zabra rm -r / --yes >/dev/null 2>&1; for i in 1 2 3 4 5; do zabra rm "
                            "/a$i; done; ! zabra get /a1"),
                      0);
@@ -125,7 +115,7 @@ static bool is_refused(const char *arguments, const char *text)
 
 TEST(what_cannot_be_restored_is_named, set_up, tear_down)
 {
-    write_some("a", 5);
+    backup_write_some("a", 5);
     assert_int_equal(shell("$BACKUP $OUT/full && $BACKUP $OUT/full2"), 0);
     assert_int_equal(
         shell("head -c 1000 $OUT/full >$OUT/cut; cp $OUT/full $OUT/flipped; printf x | "
@@ -160,7 +150,7 @@ TEST(a_policy_keeps_chains, set_up, tear_down)
     assert_int_equal(shell("touch $OUT/20200101T000000.000Z-full.backup "
                            "$OUT/20200101T010000.000Z-more.backup $OUT/other"),
                      0);
-    write_some("a", 2);
+    backup_write_some("a", 2);
     assert_int_equal(shell("$BACKUP --keep 24h:1h $OUT && $BACKUP --since-last --keep 24h:1h $OUT"),
                      0);
     assert_int_equal(shell("ls $OUT | grep -c backup; [ -e $OUT/other ] && ! ls $OUT | grep 2020"),
@@ -196,7 +186,7 @@ TEST(the_interface_answers_what_it_has, set_up, tear_down)
     char query[PATH_BYTES];
     char zxid[64];
 
-    write_some("a", 3);
+    backup_write_some("a", 3);
     assert_int_equal(ask("", ROOT), 200);
     assert_string_equal(web_header(&ensemble.reply, "Content-Type"), "application/octet-stream");
     (void)snprintf(zxid, sizeof zxid, "%s", web_header(&ensemble.reply, "Zk-Zxid"));
@@ -216,6 +206,67 @@ TEST(the_interface_answers_what_it_has, set_up, tear_down)
                      0);
 }
 
+/* ---- Replicas that are cut off ---- */
+
+static void set_up_cut_off(void)
+{
+    ensemble_launch(&ensemble, SIZE, "staleLimit=1500\n" ENSEMBLE_SUPER);
+    backup_prepare(&ensemble);
+}
+
+/* Replica 1 starts again with a secret that the others do not have. */
+static void cut_off_first(void)
+{
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    assert_int_equal(
+        shell("printf 'another secret of the replicas' >$D/other && chmod 600 $D/other "
+              "&& echo peerSecretFile=$D/other >>%s",
+              ensemble.replicas[0].config),
+        0);
+    ensemble_start(&ensemble, 0);
+    ENSEMBLE_WAIT(&ensemble, ensemble_call(&ensemble, 0, "GET", "/livez", NULL) == 200);
+}
+
+TEST(a_replica_that_is_cut_off_is_passed_over, set_up_cut_off, tear_down)
+{
+    backup_write_some("old", 1);
+    assert_int_equal(shell("$BACKUP $OUT"), 0);
+    cut_off_first();
+    ensemble_call_until(&ensemble, 1, "PUT", "/znodes/v1/late?upsert=true", "x", 201);
+    set_first(0);
+    assert_int_equal(shell("$BACKUP --since-last --verify $OUT && zabra restore --from $OUT --dir "
+                           "$OUT/new --id 1 >/dev/null && zabra inspect $OUT/new >/dev/null"),
+                     0);
+    assert_null(strstr(shell_output, "replica 1\n"));
+    assert_non_null(strstr(shell_output, "increment"));
+    /* The last one has the last write. */
+    assert_int_equal(shell("unset ZABRA_ENDPOINTS; z=$(zabra stat /late --endpoints "
+                           "127.0.0.1:%u | sed -n 's/^czxid *//p'); l=$(zabra inspect -o json "
+                           "$OUT/*more.backup | jq -r .last); [ $((l)) -ge $((z)) ]",
+                           ensemble.replicas[1].client_port),
+                     0);
+    /* It has nothing to give, but to a client that asks for what is old. */
+    assert_true(is_problem("", 503, "NotReady"));
+    assert_non_null(strstr(web_text(&ensemble.reply), "stale=true"));
+}
+
+TEST(without_a_quorum_a_stale_backup_can_be_taken, set_up_cut_off, tear_down)
+{
+    backup_write_some("a", 1);
+    assert_int_equal(ask("?stale=true", ROOT), 200);
+    assert_null(web_header(&ensemble.reply, "Age"));
+    ensemble_kill(&ensemble, 1);
+    ensemble_kill(&ensemble, 2);
+    ENSEMBLE_WAIT(&ensemble, ask("", ROOT) == 503);
+    assert_non_null(strstr(web_text(&ensemble.reply), "staleLimit"));
+    assert_int_equal(ask("?stale=true", ROOT), 200);
+    assert_non_null(web_header(&ensemble.reply, "Age"));
+    assert_int_equal(shell("zabra --timeout 2s $BACKUP $OUT/b 2>&1; [ ! -e $OUT/b ] && "
+                           "$BACKUP --stale --verify $OUT/b 2>&1 && zabra inspect $OUT/b"),
+                     0);
+    assert_non_null(strstr(shell_output, "has had no contact with a leader for "));
+}
+
 /* ---- Faults ---- */
 
 /* Segments of the log are small, and nothing of it is kept for readers. */
@@ -223,13 +274,8 @@ static void set_up_purged(void)
 {
     ensemble_launch(&ensemble, SIZE,
                     "snapCount=10\nwalSegmentBytes=65536\nmaxRefillLogBytes=0\n" ENSEMBLE_SUPER);
-    shell_open(&ensemble);
-    set("OUT", "%s/out", ensemble.dir);
-    set("BACKUP", "zabra backup --user super --password-file %s/pw", ensemble.dir);
-    assert_int_equal(shell("umask 077; printf root >%s/pw; mkdir $OUT; head -c 60000 /dev/urandom "
-                           ">$D/data",
-                           ensemble.dir),
-                     0);
+    backup_prepare(&ensemble);
+    assert_int_equal(shell("head -c 60000 /dev/urandom >$D/data"), 0);
 }
 
 TEST(a_log_that_was_purged_needs_a_full_backup, set_up_purged, tear_down)
@@ -258,30 +304,9 @@ TEST(a_log_that_was_purged_needs_a_full_backup, set_up_purged, tear_down)
 static void set_up_slow(void)
 {
     ensemble_launch(&ensemble, SIZE, "maxBackupBytesPerSecond=1048576\n" ENSEMBLE_SUPER);
-    shell_open(&ensemble);
-    set("OUT", "%s/out", ensemble.dir);
-    set("BACKUP", "zabra backup --user super --password-file %s/pw", ensemble.dir);
-    assert_int_equal(
-        shell("umask 077; printf root >%s/pw; mkdir $OUT; head -c 300000 /dev/urandom "
-              ">$D/data; for i in $(seq 12); do zabra create /big$i @$D/data || exit 1; "
-              "done",
-              ensemble.dir),
-        0);
-}
-
-/* The endpoints, with this replica first. */
-static void set_first(uint32_t index)
-{
-    char text[PATH_BYTES];
-    int len = snprintf(text, sizeof text, "127.0.0.1:%u", ensemble.replicas[index].client_port);
-
-    for (uint32_t i = 0; i < SIZE; i++) {
-        if (i != index) {
-            len += snprintf(text + len, sizeof text - (size_t)len, ",127.0.0.1:%u",
-                            ensemble.replicas[i].client_port);
-        }
-    }
-    set("ZABRA_ENDPOINTS", "%s", text);
+    backup_prepare(&ensemble);
+    assert_int_equal(shell("for i in $(seq 12); do zabra create /big$i @$D/data || exit 1; done"),
+                     0);
 }
 
 TEST(the_leader_dies_while_it_sends_a_backup, set_up_slow, tear_down)
@@ -346,7 +371,7 @@ TEST(a_full_file_system_is_named_with_the_need, set_up_slow, tear_down)
 
 TEST(restored_files_have_the_owner_of_the_directory, set_up, tear_down)
 {
-    write_some("a", 2);
+    backup_write_some("a", 2);
     assert_int_equal(shell("$BACKUP $OUT/b && zabra restore --from $OUT/b --dir $OUT/new --id 1"),
                      0);
     bool is_root = geteuid() == 0;
@@ -367,28 +392,19 @@ TEST(restored_files_have_the_owner_of_the_directory, set_up, tear_down)
 
 TEST(a_damaged_backup_is_not_continued, set_up, tear_down)
 {
-    write_some("a", 5);
+    backup_write_some("a", 5);
     assert_int_equal(
         shell("$BACKUP $OUT; touch $OUT/20200101T000000.000Z-full.backup.part; cd $OUT; "
               "printf x | dd of=$(ls $OUT | grep full.backup$) bs=1 seek=900 "
               "conv=notrunc 2>/dev/null"),
         0);
-    write_some("b", 5);
+    backup_write_some("b", 5);
     assert_int_equal(shell("$BACKUP --since-last --verify $OUT 2>&1"), 0);
     assert_non_null(strstr(shell_output, "damaged"));
     /* Two full ones, and nothing else. */
     assert_int_equal(shell("ls $OUT | grep -c full.backup$; ls $OUT | wc -l"), 0);
     assert_string_equal(shell_output, "2\n2\n");
     assert_int_equal(shell("zabra restore --from $OUT --dir $OUT/new --id 1"), 0);
-    /* A full one that is due is taken besides the last increment of the chain before. */
-    assert_int_equal(
-        shell("zabra create /c x && eval \"$LIB\" && "
-              "mv $OUT/new $D/ && F=$(ls $OUT | tail -1) && mv $OUT/$F "
-              "$OUT/20200101T000000.000Z-full.backup && rm -f $(ls $OUT/2*-full.backup | "
-              "grep -v 2020) && $BACKUP --since-last --verify $OUT && ls $OUT | cut -d- "
-              "-f2"),
-        0);
-    assert_non_null(strstr(shell_output, "full.backup\nmore.backup\nfull.backup\n"));
 }
 
 /* Replicas are killed one after the other, the leader among them, while a client writes and backups

@@ -4,13 +4,16 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
     HOUR = 3600000,
-    FILES_MAX = 100
+    FILES_MAX = 100,
+    PUBLISHED = 3000
 };
 
 #define NOW (INT64_C(1790000000) * 1000)
@@ -164,27 +167,132 @@ TEST(names_sort_by_age_and_others_are_ignored, set_up, tear_down)
     assert_int_equal(backup_dir_list("/nowhere", 1, &dir), ENOENT);
 }
 
+/* The path of a file in the folder. */
+static const char *in_folder(const char *name)
+{
+    static char path[128];
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
 TEST(an_unfinished_backup_is_removed_unless_it_is_written, set_up, tear_down)
 {
-    char path[128];
+    const char *path = in_folder("20260921T141320.000Z-full.backup.part");
+    const char *why = NULL;
     bool empty = false;
-    int other;
     int fd;
 
-    (void)snprintf(path, sizeof path, "%s/20260921T141320.000Z-full.backup.part", folder);
     assert_int_equal(backup_dir_is_empty(folder, &empty), 0);
     assert_true(empty);
-    assert_int_equal(backup_part_open(path, &fd), 0);
+    fd = backup_part_open(path, &why);
+    assert_true(fd >= 0);
     assert_int_equal(backup_dir_is_empty(folder, &empty), 0);
     assert_false(empty);
-    backup_parts_remove(folder);
+    backup_parts_remove(folder, false);
     assert_int_equal(access(path, F_OK), 0);
-    assert_int_equal(backup_part_open(path, &other), EWOULDBLOCK);
+    assert_int_equal(backup_part_open(path, &why), -1);
+    assert_string_equal(why, "another zabra backup writes this file");
     assert_int_equal(close(fd), 0);
     touch("mine.part");
-    backup_parts_remove(folder);
-    assert_int_equal(access(path, F_OK), -1);
+    backup_parts_remove(folder, false);
+    assert_true(run("! test -e $F/20260921T141320.000Z-full.backup.part"));
     assert_true(run("test -e $F/mine.part"));
+    /* One that cannot be opened, such as another user's: only under the lock. */
+    assert_true(run("ln -s nowhere/x $F/20260921T141320.000Z-full.backup.part"));
+    backup_parts_remove(folder, false);
+    assert_true(run("test -L $F/20260921T141320.000Z-full.backup.part"));
+    backup_parts_remove(folder, true);
+    assert_true(run("! test -L $F/20260921T141320.000Z-full.backup.part"));
+}
+
+/* One process publishes a backup again and again, another one wants to write the same file: what
+ * has its name stays whole, and the name of an open part is never removed. */
+TEST(a_published_backup_is_not_truncated, set_up, tear_down)
+{
+    char part[128];
+    char file[128];
+    const char *why = NULL;
+
+    (void)snprintf(part, sizeof part, "%s", in_folder("x.part"));
+    (void)snprintf(file, sizeof file, "%s", in_folder("x"));
+    pid_t other = fork();
+
+    assert_true(other >= 0);
+    for (int i = 0; other == 0; i++) {
+        int fd = backup_part_open(part, &why);
+
+        if (fd >= 0) {
+            (void)unlink(part);
+            (void)close(fd);
+        }
+    }
+    for (int i = 0; i < PUBLISHED; i++) {
+        struct stat stat_of;
+        int fd;
+
+        do {
+            fd = backup_part_open(part, &why);
+        } while (fd < 0);
+        assert_int_equal(write(fd, "whole", 5), 5);
+        assert_int_equal(rename(part, file), 0);
+        assert_int_equal(close(fd), 0);
+        assert_int_equal(stat(file, &stat_of), 0);
+        assert_int_equal(stat_of.st_size, 5);
+    }
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_true(run("test $(stat -c %s $F/x) = 5"));
+}
+
+/* True if the part cannot be opened, for a reason with this text. */
+static bool is_refused(const char *text)
+{
+    const char *why = NULL;
+
+    return backup_part_open(in_folder("x.part"), &why) == -1 && strstr(why, text) != NULL;
+}
+
+TEST(a_part_is_a_file_of_its_own, set_up, tear_down)
+{
+    const char *why = NULL;
+
+    assert_true(run("echo old >$F/victim; ln -s victim $F/x.part"));
+    assert_true(is_refused("symbolic link"));
+    assert_true(run("rm $F/x.part; ln $F/victim $F/x.part"));
+    assert_true(is_refused("several names"));
+    assert_true(run("rm $F/x.part; mkfifo $F/x.part"));
+    assert_true(is_refused("No such device or address")); /* A pipe without a reader. */
+    assert_true(run("test \"$(cat $F/victim)\" = old && rm $F/x.part && mkdir $F/x.part"));
+    assert_true(is_refused("Is a directory"));
+    if (geteuid() == 0) {
+        assert_true(run("rmdir $F/x.part; touch $F/x.part; chown 65534 $F/x.part"));
+        assert_true(is_refused("another user"));
+        assert_true(run("chown 0 $F/x.part; rm $F/x.part; mkdir $F/x.part"));
+    }
+    /* What an earlier one left is emptied, and gets the mode of a new file. */
+    assert_true(run("rmdir $F/x.part; echo old >$F/x.part; chmod 666 $F/x.part"));
+    int fd = backup_part_open(in_folder("x.part"), &why);
+
+    assert_true(fd >= 0);
+    assert_true(run("test ! -s $F/x.part && test $(stat -c %a $F/x.part) = 600"));
+    assert_int_equal(close(fd), 0);
+}
+
+TEST(a_directory_is_locked_by_one, set_up, tear_down)
+{
+    struct backup_lock lock;
+    struct backup_lock other;
+
+    assert_int_equal(backup_dir_lock(folder, &lock), 0);
+    assert_true(lock.is_held);
+    assert_int_equal(backup_dir_lock(folder, &other), EWOULDBLOCK);
+    assert_false(other.is_held);
+    assert_true(other.holder == getpid() || other.holder == 0); /* 0: without /proc. */
+    backup_dir_unlock(&lock);
+    assert_int_equal(backup_dir_lock(folder, &other), 0);
+    backup_dir_unlock(&other);
+    assert_int_equal(backup_dir_lock("/nowhere", &other), ENOENT);
 }
 
 static const char *parent(const char *path)

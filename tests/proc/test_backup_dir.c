@@ -1,0 +1,112 @@
+/* A directory of backups: one command at a time writes into it, its chains stay whole, and wrong
+ * clocks do no harm. */
+#include "tests/proc/backup_kit.h"
+
+#include <string.h>
+
+enum {
+    SIZE = 1,
+    HOUR_MS = 3600000
+};
+
+static struct ensemble ensemble;
+
+/* A backup of /big znodes takes seconds. */
+static void set_up(void)
+{
+    ensemble_launch(&ensemble, SIZE, "maxBackupBytesPerSecond=1048576\n" ENSEMBLE_SUPER);
+    backup_prepare(&ensemble);
+}
+
+static void tear_down(void)
+{
+    ensemble_close(&ensemble);
+}
+
+/* True if what the directory has can be restored. */
+static bool is_restorable(void)
+{
+    return shell("rm -rf $D/new; zabra restore --from $OUT --dir $D/new --id 1 2>&1") == 0;
+}
+
+/* The kinds of the files of the directory, in their order. */
+static const char *kinds(void)
+{
+    assert_int_equal(shell("ls $OUT | sed 's/.*-\\(....\\).*/\\1/' | tr '\\n' ' '"), 0);
+    return shell_output;
+}
+
+/* Writes what the next backup needs seconds for. */
+static void write_big(const char *prefix)
+{
+    assert_int_equal(
+        shell("for i in 1 2 3 4 5 6 7 8; do zabra create /%s$i @$D/data || exit 1; done", prefix),
+        0);
+}
+
+TEST(one_backup_at_a_time_writes_into_a_directory, set_up, tear_down)
+{
+    struct shell_job job;
+
+    assert_int_equal(shell("zabra create /a x && $BACKUP $OUT"), 0);
+    write_big("b");
+    shell_start(&job, "$BACKUP --since-last --verify $OUT 2>&1");
+    assert_int_equal(shell("eval \"$LIB\"; await '[ -s $OUT/*more.backup.part ]'"), 0);
+    assert_int_equal(shell("$BACKUP --since-last $OUT 2>&1"), 1);
+    assert_non_null(strstr(shell_output, "another zabra backup (process "));
+    shell_finish(&job, 0, "increment");
+    assert_string_equal(kinds(), "full more ");
+    assert_true(is_restorable());
+}
+
+/* On a file system without locks another backup may come in between. */
+TEST(an_increment_whose_chain_has_gone_on_is_not_kept, set_up, tear_down)
+{
+    struct shell_job job;
+
+    assert_int_equal(shell("zabra create /a x && $BACKUP $OUT"), 0);
+    write_big("b");
+    shell_start(&job, "$BACKUP --since-last $OUT 2>&1");
+    assert_int_equal(shell("eval \"$LIB\"; await '[ -s $OUT/*more.backup.part ]' && "
+                           "cp $OUT/*full.backup $OUT/20990101T000000.000Z-full.backup"),
+                     0);
+    shell_finish(&job, 0, "another backup was put into this directory");
+    assert_string_equal(kinds(), "full full full ");
+    assert_true(is_restorable());
+}
+
+TEST(a_chain_with_a_gap_is_not_continued, set_up, tear_down)
+{
+    assert_int_equal(shell("for i in 1 2 3; do zabra create /a$i x && $BACKUP --since-last $OUT || "
+                           "exit 1; done; rm $(ls $OUT/*more.backup | head -1)"),
+                     0);
+    assert_false(is_restorable());
+    assert_int_equal(shell("$BACKUP --since-last $OUT 2>&1"), 0);
+    assert_non_null(strstr(shell_output, "does not continue the backup before it: taking a full"));
+    assert_string_equal(kinds(), "full more full ");
+    assert_true(is_restorable());
+}
+
+/* Shifts the time of the only full backup; says what the next backup makes of it. */
+static const char *after_shift(int64_t ms)
+{
+    char path[ENSEMBLE_PATH_MAX];
+
+    assert_int_equal(shell("rm -f $OUT/*; zabra set /a x && $BACKUP $OUT >/dev/null && printf %%s "
+                           "$OUT/*full.backup"),
+                     0);
+    (void)snprintf(path, sizeof path, "%.*s", (int)sizeof path - 1, shell_output);
+    backup_shift(path, ms);
+    assert_int_equal(shell("zabra set /a y && $BACKUP --since-last $OUT"), 0);
+    return kinds();
+}
+
+/* The age is that of the clocks of the replicas; besides the full backup comes the last increment
+ * of the chain before. */
+TEST(a_full_backup_follows_an_old_one, set_up, tear_down)
+{
+    assert_int_equal(shell("zabra create /a x"), 0);
+    assert_string_equal(after_shift(-23 * HOUR_MS), "full more ");
+    assert_string_equal(after_shift(-25 * HOUR_MS), "full more full ");
+    assert_string_equal(after_shift(HOUR_MS), "full more full "); /* Of the future. */
+}
