@@ -146,6 +146,13 @@ void budget_shares_take(struct budget_shares *shares, uint64_t key, size_t amoun
     map_set_amount(&shares->taken, key, map_amount(&shares->taken, key) + amount);
 }
 
+bool budget_shares_is_full(struct budget_shares *shares, uint64_t key)
+{
+    MUTEX_HOLD(&shares->mutex);
+    return budget_level(&shares->budget) == BUDGET_FULL ||
+           map_amount(&shares->taken, key) >= shares->address_max;
+}
+
 void budget_shares_give(struct budget_shares *shares, uint64_t key, size_t amount)
 {
     MUTEX_HOLD(&shares->mutex);

@@ -110,7 +110,10 @@ bool budget_shares_try_take(struct budget_shares *shares, uint64_t key, size_t a
 /* Any thread. Takes the amount even above both maxima. */
 void budget_shares_take(struct budget_shares *shares, uint64_t key, size_t amount);
 
-/* Any thread. Gives back an amount that one of the two functions above has taken. */
+/* Any thread. Whether nothing more fits into the budget, or into the part of the address. */
+bool budget_shares_is_full(struct budget_shares *shares, uint64_t key);
+
+/* Any thread. Gives back an amount that budget_shares_try_take or budget_shares_take has taken. */
 void budget_shares_give(struct budget_shares *shares, uint64_t key, size_t amount);
 
 #endif

@@ -5,6 +5,7 @@
 
 void ws_message_free(struct ws_message *message)
 {
+    message->ws->bytes -= message->bytes;
     op_request_free(message->request);
     mem_free(message->fault);
     if (message->secret) {
@@ -75,11 +76,19 @@ static void count_out(struct ws_message *message)
     ASSERT(socket->queue.count > 0 && socket->queue.bytes >= message->bytes);
     socket->queue.count--;
     socket->queue.bytes -= message->bytes;
-    socket->ws->bytes -= message->bytes;
     if ((socket->intake.stops & WS_STOP_FULL) &&
         (socket->queue.count == 0 || !is_full(socket, 2))) {
         ws_intake_stop(socket, WS_STOP_FULL, false);
     }
+}
+
+/* Returns the memory of a message; its operations may be much larger than its text. */
+static size_t memory_of(const struct ws_message *message, size_t text_len)
+{
+    const struct op_request *request = message->request;
+
+    return sizeof(*message) + sizeof(*request) + text_len + request->memory.cap +
+           (request->multi ? request->args.op_count * sizeof(*request->multi) : 0);
 }
 
 struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text)
@@ -98,10 +107,10 @@ struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text)
         fill(message);
     }
     list_push_back(&socket->queue.messages, &message->node);
-    message->bytes = text.len;
+    message->bytes = memory_of(message, text.len);
     socket->queue.count++;
-    socket->queue.bytes += text.len;
-    socket->ws->bytes += text.len;
+    socket->queue.bytes += message->bytes;
+    socket->ws->bytes += message->bytes;
     if (is_full(socket, 1)) {
         ws_intake_stop(socket, WS_STOP_FULL, true);
     }

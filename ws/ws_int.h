@@ -148,9 +148,9 @@ struct ws {
     struct list waiting; /* By ws_socket.order.waiting: sockets whose reply waits for changes. */
     struct map attached; /* From the public id of a session to the socket that it is attached to. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
-    size_t bytes;         /* Bytes of unanswered messages and of kept input, of all sockets.
-                             While there are pool_bytes_max or more, each socket may have only
-                             one message. */
+    size_t bytes;         /* Memory of messages, until the gate has returned them, and of kept
+                             input, of all sockets. While there are pool_bytes_max or more, each
+                             socket may have only one message. */
     struct budget_shares pieces; /* Bytes of incomplete messages. */
     uint64_t inside;             /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near
@@ -221,7 +221,7 @@ struct ws_queue {
     struct list held;     /* Node in ws.held. */
     uint32_t fifo;        /* FIFO of its requests: the writes of a FIFO take effect in order. */
     uint32_t count;       /* Number of messages. */
-    size_t bytes;         /* Bytes of the messages' texts. */
+    size_t bytes;         /* Memory of the messages. */
     uint32_t unrun;       /* Started messages that run once all earlier messages are answered. */
     uint64_t ran_poll;    /* The value of ws.polls when messages were run last. */
 };
@@ -346,7 +346,7 @@ struct ws_message {
     struct op_request *request;
     struct op_message_id id;
     enum ws_step step;
-    size_t bytes;            /* Bytes of its text. */
+    size_t bytes;            /* Its memory. */
     bool in_order;           /* It runs when all earlier messages are answered. */
     bool about_session;      /* Its operation is about a session. */
     bool prepared;           /* ws_session_prepare was called. */

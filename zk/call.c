@@ -1,8 +1,14 @@
-/* One request of a client: decoded, counted, handed to the gate, freed. */
+/*
+ * One request of a client: decoded, counted, handed to the gate, freed. What counts is the memory
+ * of a request, because its operations may be thirty times as large as its frame. It counts until
+ * the gate has returned the request, also when the connection has ended.
+ */
 #include "zk/zk_int.h"
 
 void zk_call_free(struct zk_call *take_call)
 {
+    budget_shares_give(&take_call->zk->calls, take_call->address_key, take_call->bytes);
+    take_call->zk->gave_room = true;
     zk_request_release(&take_call->req);
     op_request_free(take_call->request);
     buf_release(&take_call->acls);
@@ -16,8 +22,7 @@ static bool is_full(const struct zk_conn *conn, uint32_t part)
 {
     uint32_t most = min_u32(ZK_CALLS_MAX, conn->zk->limits->socket_in_flight_max);
 
-    return conn->count >= max_u32(most / part, 1) || conn->bytes >= ZK_FLIGHT_BYTES / part ||
-           conn->zk->bytes >= conn->zk->limits->pool_bytes_max;
+    return conn->count >= max_u32(most / part, 1) || conn->bytes >= ZK_FLIGHT_BYTES / part;
 }
 
 static void count_out(struct zk_call *call)
@@ -27,10 +32,45 @@ static void count_out(struct zk_call *call)
     ASSERT(conn->count > 0 && conn->bytes >= call->bytes);
     conn->count--;
     conn->bytes -= call->bytes;
-    conn->zk->bytes -= call->bytes;
     if ((conn->stops & ZK_STOP_FULL) && (conn->count == 0 || !is_full(conn, 2))) {
         zk_turn_stop(conn, ZK_STOP_FULL, false);
     }
+}
+
+/* A small request of a connection without others is always taken: so a client behind a busy address
+ * makes progress, and its session stays alive. */
+bool zk_call_has_room(struct zk_conn *conn, struct slice frame)
+{
+    struct zk *zk = conn->zk;
+    bool has = !budget_shares_is_full(&zk->calls, conn->address_key) ||
+               (conn->count == 0 && frame.len <= ZK_ALWAYS_BYTES);
+
+    if (!has && list_empty(&conn->roomless)) {
+        list_push_back(&zk->roomless, &conn->roomless);
+        zk_turn_stop(conn, ZK_STOP_ROOM, true);
+    }
+    return has;
+}
+
+void zk_call_resume(struct zk *zk)
+{
+    if (!zk->gave_room || list_empty(&zk->roomless)) {
+        return;
+    }
+    zk->gave_room = false;
+    list_for_each_entry_safe (struct zk_conn, conn, next, roomless, &zk->roomless) {
+        if (!budget_shares_is_full(&zk->calls, conn->address_key)) {
+            list_remove(&conn->roomless);
+            zk_turn_stop(conn, ZK_STOP_ROOM, false);
+        }
+    }
+}
+
+/* Returns the memory of a call, with the request that it may hand to the gate. */
+static size_t memory_of(const struct zk_call *call, size_t frame_len)
+{
+    return sizeof(*call) + sizeof(*call->request) + frame_len + call->acls.cap +
+           (call->req.multi ? call->req.args.op_count * sizeof(*call->req.multi) : 0);
 }
 
 struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
@@ -40,7 +80,7 @@ struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
 
     call->zk = zk;
     call->conn = conn;
-    call->bytes = frame.len;
+    call->address_key = conn->address_key;
     call->start_us = os_now_us();
     buf_init(&call->acls, SIZE_MAX / 2); /* Bounded by the frame. */
     if (frame.len > 0) {
@@ -50,10 +90,11 @@ struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
 
         ASSERT(sound); /* The caller has read the header. */
     }
+    call->bytes = memory_of(call, frame.len);
+    budget_shares_take(&zk->calls, call->address_key, call->bytes);
     list_push_back(&conn->calls, &call->node);
     conn->count++;
     conn->bytes += call->bytes;
-    zk->bytes += call->bytes;
     if (is_full(conn, 1)) {
         zk_turn_stop(conn, ZK_STOP_FULL, true);
     }

@@ -16,13 +16,13 @@ static bool may_take(const struct zk_conn *conn)
     return conn->stops == 0 && !zk_close_is_begun(conn);
 }
 
-static void take_frame(struct zk_conn *conn, struct slice frame)
+static bool take_frame(struct zk_conn *conn, struct slice frame)
 {
     if (conn->state == ZK_HELLO) {
         zk_connect_begin(conn, frame);
-    } else {
-        zk_queue_take(conn, frame);
+        return true;
     }
+    return zk_queue_take(conn, frame);
 }
 
 /* Whether the turn has time and room for one more frame. */
@@ -57,11 +57,11 @@ static size_t take_some(struct zk_conn *conn, struct slice bytes)
         if (verdict == ZK_FRAME_BAD) {
             zk_close_lost(conn, "bad_frame");
         }
-        if (verdict != ZK_FRAME_GOOD || rest.len < len) {
+        if (verdict != ZK_FRAME_GOOD || rest.len < len ||
+            !take_frame(conn, slice_make(rest.data + ZK_INT_BYTES, len - ZK_INT_BYTES))) {
             break;
         }
         taken += len;
-        take_frame(conn, slice_make(rest.data + ZK_INT_BYTES, len - ZK_INT_BYTES));
     }
     return taken;
 }
@@ -238,6 +238,7 @@ static struct zk_conn *conn_new(struct zk *zk, const struct zk_arrival *arrival)
     list_push_back(&zk->conns, &conn->node);
     list_init(&conn->turn);
     list_init(&conn->held);
+    list_init(&conn->roomless);
     list_init(&conn->waiting);
     list_init(&conn->stalled);
     list_init(&conn->calls);
@@ -273,6 +274,7 @@ void zk_conn_free(struct zk_conn *conn)
     list_remove(&conn->node);
     list_remove(&conn->turn);
     list_remove(&conn->held);
+    list_remove(&conn->roomless);
     list_remove(&conn->waiting);
     principal_release(&conn->principal);
     close(conn->fd);

@@ -184,7 +184,7 @@ static bool is_kept(int32_t type)
 static bool answer_at_once(struct zk_conn *conn, struct slice frame)
 {
     struct zk *zk = conn->zk;
-    struct zk_call call = {.zk = zk, .conn = conn, .bytes = frame.len, .start_us = os_now_us()};
+    struct zk_call call = {.zk = zk, .conn = conn, .start_us = os_now_us()};
     bool done = false;
 
     zk->now_us = call.start_us;
@@ -206,24 +206,34 @@ static void answer_ping(struct zk_conn *conn, int32_t xid)
     zk_turn_soon(conn);
 }
 
-void zk_queue_take(struct zk_conn *conn, struct slice frame)
+static void count_request(struct zk_conn *conn)
+{
+    metric_add(&conn->zk->metrics.requests, 1);
+    conn->received++;
+}
+
+bool zk_queue_take(struct zk_conn *conn, struct slice frame)
 {
     int32_t xid = zk_load_int(frame.data);
     int32_t type = zk_load_int(frame.data + ZK_INT_BYTES);
     struct zk_call *call = NULL;
 
-    metric_add(&conn->zk->metrics.requests, 1);
-    conn->received++;
     if (type == ZK_PING) {
+        count_request(conn);
         answer_ping(conn, xid);
-        return;
+        return true;
     }
     if (list_empty(&conn->calls) && !is_kept(type) && answer_at_once(conn, frame)) {
-        return;
+        count_request(conn);
+        return true;
     }
     if (zk_close_is_begun(conn)) {
-        return;
+        return true;
     }
+    if (!zk_call_has_room(conn, frame)) {
+        return false;
+    }
+    count_request(conn);
     bool all_started = conn->next == &conn->calls;
 
     call = zk_call_new(conn, frame);
@@ -235,4 +245,5 @@ void zk_queue_take(struct zk_conn *conn, struct slice frame)
         zk_turn_stop(conn, ZK_STOP_LAST, true); /* Nothing behind it is read. */
     }
     zk_turn_soon(conn);
+    return true;
 }

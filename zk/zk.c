@@ -133,6 +133,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
 
     list_move_all(&zk->turn, &zk->later);
     zk_out_relieve(zk);
+    zk_call_resume(zk);
     give_turns(zk);
     if (!list_empty(&zk->later) || !list_empty(&zk->turn)) {
         ev_async_send(zk->loop, &zk->changed); /* Keeps the next poll from sleeping. */
@@ -261,6 +262,7 @@ static void free_all(struct zk *zk)
     mailbox_release(&zk->emptied);
     map_release(&zk->attached);
     budget_shares_release(&zk->pieces);
+    budget_shares_release(&zk->calls);
     buf_release(&zk->out);
     buf_release(&zk->acls);
     principal_release(&zk->self);
@@ -286,6 +288,7 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     }
     ev_set_userdata(zk->loop, zk);
     budget_shares_init(&zk->pieces, limits->pool_bytes_max, limits->address_pool_max);
+    budget_shares_init(&zk->calls, limits->pool_bytes_max, limits->address_pool_max);
     zk->inside_max = limits->requests_max > 1 ? limits->requests_max / 2 : 1;
     zk->fifos = FIFO_FIRST;
     zk->tick_ms = os_now_ms() + ZK_TICK_MS;
@@ -294,6 +297,7 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&zk->turn);
     list_init(&zk->later);
     list_init(&zk->held);
+    list_init(&zk->roomless);
     list_init(&zk->waiting);
     list_init(&zk->stalled);
     map_init(&zk->attached);

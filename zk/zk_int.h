@@ -35,7 +35,8 @@ enum {
     ZK_READS_MAX = 4,           /* Reads of one connection before others have their turn. */
     ZK_SMALL_BYTES = 4096,      /* Fewer bytes of an incomplete frame do not count. */
     ZK_CALLS_MAX = 1000,        /* Requests of one connection that wait for their replies. */
-    ZK_FLIGHT_BYTES = 16 << 20, /* Bytes of these requests. */
+    ZK_FLIGHT_BYTES = 16 << 20, /* Memory of these requests. */
+    ZK_ALWAYS_BYTES = 512,      /* A request of this size is taken without room, if it is alone. */
     ZK_REPLY_MAX = 64 << 20,    /* Bytes of one reply. */
     ZK_UNREAD_BYTES = 1 << 20,  /* Unsent bytes at which a client gets no more replies. */
     ZK_SEND_BYTES = 256 << 10,  /* Bytes of replies that are collected for one write. */
@@ -145,7 +146,9 @@ struct zk {
     struct list stalled;  /* By zk_conn.stalled: unsent bytes, the longest stalled first. */
     struct map attached;  /* From the public id of a session to its connection. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
-    size_t bytes;         /* Bytes of unanswered requests, of all connections. */
+    struct list roomless; /* By zk_conn.roomless: `calls` had no room for the next request. */
+    bool gave_room;       /* Memory of `calls` was given back in this round. */
+    struct budget_shares calls;  /* Memory of requests, until the gate has returned them. */
     struct budget_shares pieces; /* Bytes of incomplete frames. */
     uint64_t inside;             /* Requests that the gate holds. */
     uint64_t inside_max;         /* Half of the gate's limit. */
@@ -178,7 +181,8 @@ enum zk_stop_bit {
     ZK_STOP_HELD = 2,    /* The gate has no room. */
     ZK_STOP_UNREAD = 4,  /* The client does not read its replies. */
     ZK_STOP_OPENING = 8, /* The session does not stand yet. */
-    ZK_STOP_LAST = 16    /* The last request was taken, or the connection is closing. */
+    ZK_STOP_LAST = 16,   /* The last request was taken, or the connection is closing. */
+    ZK_STOP_ROOM = 32    /* Requests of all clients, or of this address, use all their memory. */
 };
 
 /* The session of a connection: session.c. */
@@ -230,15 +234,16 @@ struct zk_conn {
 
     struct buf in;        /* Bytes of frames that are not taken. */
     size_t in_counted;    /* Of these, the bytes that count in zk.pieces. */
-    uint64_t address_key; /* The key of the client's address in zk.pieces. */
+    uint64_t address_key; /* The key of the client's address in zk.pieces and zk.calls. */
 
-    struct list calls; /* By zk_call.node, in order of arrival. */
-    struct list *next; /* The first call that is not started; `calls` itself: none. */
-    struct list held;  /* Node in zk.held. */
-    uint32_t fifo;     /* Writes of a FIFO take effect in order. */
-    uint32_t count;    /* Calls. */
-    uint32_t unrun;    /* Started calls that run once all earlier ones are answered. */
-    size_t bytes;      /* Bytes of the calls. */
+    struct list calls;    /* By zk_call.node, in order of arrival. */
+    struct list *next;    /* The first call that is not started; `calls` itself: none. */
+    struct list held;     /* Node in zk.held. */
+    struct list roomless; /* Node in zk.roomless. */
+    uint32_t fifo;        /* Writes of a FIFO take effect in order. */
+    uint32_t count;       /* Calls. */
+    uint32_t unrun;       /* Started calls that run once all earlier ones are answered. */
+    size_t bytes;         /* Memory of the calls. */
 
     struct pieces out;
     struct zk_unsent events;
@@ -275,7 +280,8 @@ struct zk_call {
     struct zk_request req;
     uint8_t *memory; /* The frame that `req` points into; NULL: it is borrowed, or there is none. */
     struct buf acls; /* ACLs that `req` points into. */
-    size_t bytes;    /* Bytes of the frame. */
+    size_t bytes;    /* Its memory; 0: it is on the stack. */
+    uint64_t address_key;
     enum zk_code fault; /* The code to reply without running; ZK_OK: none. */
     bool last;          /* The connection closes after the reply. */
     bool unrun;         /* Counted in zk_conn.unrun. */
@@ -342,6 +348,12 @@ void zk_order_saw(struct zk_conn *conn, zxid_t zxid);
 
 /* ---- call.c: one request ---- */
 
+/* Whether there is memory for one more request. False: the connection is stopped until there is. */
+bool zk_call_has_room(struct zk_conn *conn, struct slice frame);
+
+/* Lets connections continue that found no memory, if some was given back. */
+void zk_call_resume(struct zk *zk);
+
 /* Makes a call of the queue with a copy of its frame (without the length). */
 struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame);
 void zk_call_done(struct zk_call *take_call);
@@ -399,7 +411,9 @@ bool zk_auth_count(struct zk_call *call);
 bool zk_run(struct zk_call *call);
 
 /* ---- queue.c: requests in order ---- */
-void zk_queue_take(struct zk_conn *conn, struct slice frame); /* A frame without its length. */
+
+/* Takes a frame, which comes without its length. False: there is no room for it now. */
+bool zk_queue_take(struct zk_conn *conn, struct slice frame);
 
 /* Whether the client may have another reply; else ZK_STOP_UNREAD is set, or the connection is lost.
  * May send what is collected, and cut the connection. */
