@@ -230,6 +230,7 @@ static struct zk_conn *conn_new(struct zk *zk, const struct zk_arrival *arrival)
 
     conn->zk = zk;
     conn->fd = arrival->fd;
+    conn->secure = tls_socket_of(arrival->fd) != NULL;
     conn->seat = arrival->seat;
     conn->principal = arrival->principal;
     conn->fifo = ++zk->fifos;

@@ -2,7 +2,12 @@
  * Bytes to a client. Frames of the connection that is served now are collected in one buffer, which
  * one system call sends: no frame is copied while the client keeps up. What the kernel does not
  * take waits in the queue of the connection (pieces.h).
+ *
+ * Over TLS each frame is sent by a call, and so a record, of its own. A client that waits for its
+ * socket before each frame, as kazoo does, would not see a second frame in the same record: the
+ * library of the client has taken it from the socket already.
  */
+#include "zk/wire.h"
 #include "zk/zk_int.h"
 
 #include <errno.h>
@@ -49,12 +54,12 @@ bool zk_out_end(struct zk_conn *conn, size_t at)
     return true;
 }
 
-/* Notes that the kernel takes `sent` bytes. All events that were queued before the last one of
- * `old` have left when `old_ends` bytes have. */
-static void count_sent(struct zk_conn *conn, size_t sent)
+/* Notes that the kernel takes `sent` of `unsent` bytes. All events that were queued before the last
+ * one of `old` have left when `old_ends` bytes have. */
+static void count_sent(struct zk_conn *conn, size_t sent, size_t unsent)
 {
     struct zk_unsent *events = &conn->events;
-    size_t left = zk_out_unsent(conn) - sent;
+    size_t left = unsent - sent;
 
     events->old_ends -= min_size(sent, events->old_ends);
     if (events->old_ends == 0) {
@@ -106,8 +111,43 @@ void zk_out_release(struct zk_conn *conn)
     list_remove(&conn->stalled);
 }
 
-/* Counts what the kernel took of `len` bytes. False: the connection is broken. */
-static bool took(struct zk_conn *conn, ssize_t sent, size_t len)
+/* The most bytes of the next write, whose first bytes are `head`: at least those of the length of
+ * a frame, if a frame begins there. */
+static size_t write_max(struct zk_conn *conn, struct slice head)
+{
+    if (!conn->secure) {
+        return SIZE_MAX;
+    }
+    if (conn->frame_left == 0) {
+        ASSERT(head.len >= ZK_INT_BYTES);
+        conn->frame_left = ZK_INT_BYTES + (uint32_t)zk_load_int(head.data);
+    }
+    return conn->frame_left;
+}
+
+/* The same for the bytes in the queue. */
+static size_t queue_write_max(struct zk_conn *conn)
+{
+    struct slice parts[ZK_INT_BYTES];
+    uint8_t head[ZK_INT_BYTES];
+    uint8_t block[1];
+    size_t len = 0;
+
+    if (conn->secure && conn->frame_left == 0) {
+        size_t count =
+            pieces_look(&conn->out, parts, ZK_INT_BYTES, sizeof(head), block, sizeof(block));
+
+        for (size_t i = 0; i < count; i++) {
+            memcpy(head + len, parts[i].data, parts[i].len);
+            len += parts[i].len;
+        }
+    }
+    return write_max(conn, slice_make(head, len));
+}
+
+/* Counts what the kernel took of `len` bytes, of `unsent` in all. False: the connection is broken.
+ */
+static bool took(struct zk_conn *conn, ssize_t sent, size_t len, size_t unsent)
 {
     if (sent < 0 && sent != -EAGAIN && sent != -EINTR) {
         return false;
@@ -115,7 +155,8 @@ static bool took(struct zk_conn *conn, ssize_t sent, size_t len)
     conn->full = sent != (ssize_t)len;
     if (sent > 0) {
         conn->stall_ms = 0;
-        count_sent(conn, (size_t)sent);
+        count_sent(conn, (size_t)sent, unsent);
+        conn->frame_left -= conn->secure ? (uint32_t)sent : 0;
         metric_add(&conn->zk->metrics.sent_bytes, (uint64_t)sent);
     }
     return true;
@@ -125,21 +166,26 @@ static bool took(struct zk_conn *conn, ssize_t sent, size_t len)
 static bool send_collected(struct zk_conn *conn)
 {
     struct zk *zk = conn->zk;
-    size_t len = zk->out.len;
-    ssize_t sent = 0;
+    size_t done = 0;
 
-    if (zk->writer != conn || len == 0 || conn->out.bytes > 0 || conn->full) {
+    if (zk->writer != conn || conn->out.bytes > 0) {
         return true;
     }
-    sent = loop_send(conn->fd, zk->out.data, len);
-    if (!took(conn, sent, len)) {
-        return false;
+    while (done < zk->out.len && !conn->full) {
+        struct slice rest = slice_make(zk->out.data + done, zk->out.len - done);
+        size_t len = min_size(rest.len, write_max(conn, rest));
+        ssize_t sent = loop_send(conn->fd, rest.data, len);
+
+        if (!took(conn, sent, len, zk_out_unsent(conn) - done)) {
+            return false;
+        }
+        done += sent > 0 ? (size_t)sent : 0;
     }
-    if (sent == (ssize_t)len) {
+    if (done > 0 && done == zk->out.len) {
         buf_trim(&zk->out, ZK_KEEP_BYTES);
         zk->writer = NULL;
-    } else if (sent > 0) {
-        buf_consume(&zk->out, (size_t)sent);
+    } else if (done > 0) {
+        buf_consume(&zk->out, done);
     }
     return true;
 }
@@ -151,7 +197,9 @@ static bool send_queued(struct zk_conn *conn)
     while (conn->out.bytes > 0 && !conn->full && most > 0) {
         struct slice parts[LOOP_PARTS_MAX];
         uint8_t block[1]; /* For texts, which this queue never has. */
-        size_t count = pieces_look(&conn->out, parts, LOOP_PARTS_MAX, most, block, sizeof(block));
+        size_t bytes_max = min_size(most, queue_write_max(conn));
+        size_t count =
+            pieces_look(&conn->out, parts, LOOP_PARTS_MAX, bytes_max, block, sizeof(block));
         size_t len = 0;
 
         for (size_t i = 0; i < count; i++) {
@@ -159,7 +207,7 @@ static bool send_queued(struct zk_conn *conn)
         }
         ssize_t sent = loop_send_parts(conn->fd, parts, count);
 
-        if (!took(conn, sent, len)) {
+        if (!took(conn, sent, len, zk_out_unsent(conn))) {
             return false;
         }
         if (sent > 0) {

@@ -332,5 +332,6 @@ void zk_words_answer(struct zk_conn *conn, struct slice name)
     }
     metric_add(&zk->metrics.words, 1);
     (void)zk_out_end(conn, at);
+    conn->frame_left = (uint32_t)(out->len - at); /* Over TLS: it has no length in front. */
     zk_close_lost(conn, "word");
 }

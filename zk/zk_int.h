@@ -224,8 +224,11 @@ struct zk_conn {
     bool arrived;  /* The socket may have bytes, or its end. */
     bool full;     /* The kernel took no more bytes. */
     bool lost;     /* No further reply leaves. */
+    bool secure;   /* It has TLS. */
     uint32_t stops;
-    struct ev_io io; /* One for both directions: most connections are idle. */
+    uint32_t frame_left; /* With TLS: bytes of the frame at the head of the unsent bytes that are
+                            not sent; 0: none of them is. */
+    struct ev_io io;     /* One for both directions: most connections are idle. */
     struct list node;
     struct list turn;
     void *seat;

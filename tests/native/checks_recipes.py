@@ -210,9 +210,11 @@ def many_consumers(w):
 
     def consume(client):
         queue = client.LockingQueue(path)
-        while (value := queue.get(1)) is not None:
-            got.append(value)
-            queue.consume()
+        while len(got) < len(put):
+            # None when nothing came within a second, which is no promise that all are consumed.
+            if (value := queue.get(1)) is not None:
+                got.append(value)
+                queue.consume()
 
     for worker in [w.thread(consume, w.client()) for _ in range(3)]:
         worker.value(40)

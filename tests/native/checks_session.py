@@ -6,7 +6,7 @@ import threading
 
 from kazoo.protocol.states import KazooState
 
-from world import check, equal, wait
+from world import check, dial, equal, receive, wait
 
 SHORT_S = 4.0
 
@@ -50,8 +50,7 @@ def command_words(w):
 
 
 def words(address, word):
-    host, port = address.split(":")
-    with socket.create_connection((host, int(port)), 5) as sock:
+    with dial(address) as sock:
         sock.sendall(word.encode())
         text = b""
         while part := sock.recv(65536):
@@ -61,16 +60,25 @@ def words(address, word):
 
 def connect(address, session=0, password=bytes(16), timeout=6000, seen=0):
     """A connection without kazoo: returns socket, time-out, session, password."""
-    host, port = address.split(":")
-    sock = socket.create_connection((host, int(port)), 5)
+    sock = dial(address)
     body = struct.pack(">iqiq", 0, seen, timeout, session) + struct.pack(">i", 16) + password + b"\0"
     sock.sendall(struct.pack(">i", len(body)) + body)
-    head = sock.recv(4, socket.MSG_WAITALL)
+    head = receive(sock, 4)
     if len(head) < 4:
         return sock, None, None, None
-    body = sock.recv(struct.unpack(">i", head)[0], socket.MSG_WAITALL)
+    body = receive(sock, struct.unpack(">i", head)[0])
     _, told, session = struct.unpack_from(">iiq", body)
     return sock, told, session, body[20:36]
+
+
+def create_ephemeral(sock, path):
+    text = path.encode()
+    acl = struct.pack(">ii", 1, 31) + b"\0\0\0\5world\0\0\0\6anyone"
+    body = (struct.pack(">iii", 1, 1, len(text)) + text + struct.pack(">i", -1) + acl +
+            struct.pack(">i", 1))
+    sock.sendall(struct.pack(">i", len(body)) + body)
+    answer = receive(sock, struct.unpack(">i", receive(sock, 4))[0])
+    equal(struct.unpack_from(">iqi", answer)[::2], (1, 0))
 
 
 @check(fast=True)
@@ -122,15 +130,16 @@ def ahead_of_the_server(w):
 def session_taken_elsewhere(w):
     path = w.path("kept")
     addresses = w.addresses.split(",")
-    client = w.client(hosts=addresses[0])
-    client.create(path, ephemeral=True)
-    session, password = client.client_id
+    # The first owner is not kazoo, which would connect again and take its session back.
+    sock, _, session, password = connect(addresses[0])
+    create_ephemeral(sock, path)
     taken = w.client(hosts=addresses[1], client_id=(session, password))
     equal(taken.client_id[0], session)
     taken.sync(path)
     equal(taken.exists(path).ephemeralOwner, session)
     taken.set(path, b"by the second")
     equal(taken.get(path)[0], b"by the second")
+    sock.close()
 
 
 @check(fast=True)
@@ -228,10 +237,7 @@ def expired_session(w):
     path = w.path("e")
     addresses = w.addresses.split(",")
     sock, told, session, password = connect(addresses[0], timeout=int(SHORT_S * 1000))
-    text = path.encode()
-    acl = struct.pack(">ii", 1, 31) + b"\0\0\0\5world\0\0\0\6anyone"
-    body = struct.pack(">iii", 1, 1, len(text)) + text + struct.pack(">i", -1) + acl + struct.pack(">i", 1)
-    sock.sendall(struct.pack(">i", len(body)) + body)
+    create_ephemeral(sock, path)
     seen = []
     wait(lambda: w.zk.exists(path), "the ephemeral is made")
     equal(w.zk.exists(path, watch=seen.append).ephemeralOwner, session)
@@ -270,20 +276,17 @@ def expiry_is_told(w):
 def raw_frames(w):
     """Frames that no client sends: the server answers or closes, and serves others on."""
     address = w.addresses.split(",")[0]
-    host, port = address.split(":")
     for frame in (bytes(4), b"\0\0\0\5abcde", b"\0\xff\xff\xff"):
-        with socket.create_connection((host, int(port)), 5) as sock:
-            sock.settimeout(10)
+        with dial(address) as sock:
             sock.sendall(frame)
             closed(sock)
     for frame in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0"):
         sock = connect(address)[0]
-        sock.settimeout(10)
         sock.sendall(frame)
         closed(sock)
     sock = connect(address)[0]
     sock.sendall(struct.pack(">iii", 8, 7, 999))
-    answer = sock.recv(20, socket.MSG_WAITALL)
+    answer = receive(sock, 20)
     equal(struct.unpack(">iiqi", answer)[1::2], (7, -6))
     closed(sock)
     assert w.zk.exists("/")

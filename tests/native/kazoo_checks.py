@@ -1,6 +1,6 @@
 """Checks with kazoo against any servers of the ZooKeeper protocol.
 
-kazoo_checks.py [--fast] [--control PORT] [--kind zookeeper|zabra] ADDRESSES [CHECK...]
+kazoo_checks.py [--fast] [--control PORT] [--kind NAME] [--tls DIRECTORY] ADDRESSES [CHECK...]
 ADDRESSES: host:port,host:port. Without a control port (servers.py) nothing is killed.
 """
 
@@ -13,9 +13,10 @@ import traceback
 
 import checks_recipes  # noqa: F401  These register their checks.
 import checks_session  # noqa: F401
+import checks_tls  # noqa: F401
 import checks_tree  # noqa: F401
 import checks_watch  # noqa: F401
-from world import CHECKS, World
+from world import CHECKS, World, use_tls
 
 CHECK_S = 90  # No check takes longer; the threads are printed, and the program ends.
 
@@ -43,13 +44,18 @@ def main():
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--control", type=int)
     parser.add_argument("--kind", default="zookeeper")
+    parser.add_argument("--tls", help="ca.pem, and the certificate of the client bob")
     parser.add_argument("addresses")
     parser.add_argument("checks", nargs="*")
     options = parser.parse_args()
+    if options.tls:
+        use_tls(options.tls)
     chosen = [function for function in CHECKS
               if (function.fast or not options.fast)
               and (not options.checks or function.__name__ in options.checks)
-              and ("kill" not in function.needs or options.control)]
+              and ("kill" not in function.needs or options.control)
+              and ("tls" in function.needs if options.tls and options.fast else
+                   "tls" not in function.needs or options.tls)]
     assert chosen, "no such check"
     failed = []
     for function in chosen:

@@ -1,13 +1,18 @@
 """Starts three servers, and runs programs that use client libraries of others against them.
 
-run.py --zookeeper | --zabra BINARY [--fast] [--limit SECONDS] [--clickhouse SERVER] [CLIENT...]
-Without CLIENT: all, and ClickHouse only with its program. Exit code 77: a package is missing, nothing was tested.
+run.py [--zookeeper] [--zabra BINARY] [--tls BINARY] [--fast] [--limit SECONDS]
+       [--clickhouse SERVER] [CLIENT...]
+Without CLIENT: all, and ClickHouse only with its program. With several servers, ZooKeeper is the first.
+No client may take longer than the limit. The end is a table. Exit code 77: a package is missing, nothing was tested.
 """
 
 import argparse
+import contextlib
 import importlib.util
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,7 +37,8 @@ def python(name, *arguments):
     return lambda options, ensemble: [
         sys.executable, "-B", str(HERE / name), *arguments, "--control",
         str(ensemble.control_port), "--kind", ensemble.name,
-        *(["--fast"] if options.fast else []), ensemble.addresses]
+        *(["--fast"] if options.fast else []),
+        *(["--tls", str(ensemble.tls)] if ensemble.tls else []), ensemble.addresses]
 
 
 def differential(options, ensemble):
@@ -90,47 +96,74 @@ CLIENTS = {
 }
 
 
+OVER_TLS = ["kazoo"]
+
+
 def run_client(name, options, ensemble):
+    """Returns "passed" or what else, and the seconds. A program is ended with all it has started."""
     began = time.monotonic()
     command = CLIENTS[name](options, ensemble)
+    child = subprocess.Popen(command, env=servers.environment(ensemble), stdin=subprocess.DEVNULL,
+                             start_new_session=True)
     try:
-        status = subprocess.run(command, env=servers.environment(ensemble), check=False,
-                                stdin=subprocess.DEVNULL,
-                                timeout=FAST_S if options.fast else options.limit).returncode
+        status = child.wait(FAST_S if options.fast else options.limit)
     except subprocess.TimeoutExpired:
         status = "not ended in time"
-    print(f"{name} on {ensemble.name}: {'FAILED' if status else 'passed'}, "
-          f"{time.monotonic() - began:.0f} s", flush=True)
-    return not status
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    word = "passed" if status == 0 else f"FAILED ({status})"
+    seconds = time.monotonic() - began
+    print(f"{name} on {ensemble.name}: {word}, {seconds:.0f} s", flush=True)
+    return word, seconds
+
+
+def run_kind(kind, options):
+    """Runs all chosen clients on servers of this kind; returns what each did."""
+    with tempfile.TemporaryDirectory(prefix="zabra-native-") as data:
+        ensemble = servers.make(kind, data, getattr(options, kind))
+        try:
+            names = [name for name in options.chosen if kind != "tls" or name in OVER_TLS]
+            results = {name: run_client(name, options, ensemble) for name in names}
+            complaints = ensemble.complaints()
+            if complaints or any(word != "passed" for word, _ in results.values()):
+                print(*complaints, ensemble.tail(), sep="\n")
+        finally:
+            ensemble.close()
+    if complaints:
+        results["servers"] = (f"FAILED ({len(complaints)} complaints)", 0)
+    return results
+
+
+def print_table(results):
+    print("client", *results, sep="\t")
+    for name in dict.fromkeys(name for rows in results.values() for name in rows):
+        print(name, *(f"{word} {seconds:.0f} s" for word, seconds in
+                      (rows.get(name, ("-", 0)) for rows in results.values())), sep="\t")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--zookeeper", action="store_true")
     parser.add_argument("--zabra")
+    parser.add_argument("--tls", help="the binary of zabra, for clients over TLS")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--record", type=pathlib.Path, default="build/native-answers.txt")
     parser.add_argument("--limit", type=int, default=LIMIT_S)
     parser.add_argument("--clickhouse")
     parser.add_argument("clients", nargs="*", choices=[*CLIENTS, []])
     options = parser.parse_args()
-    if bool(options.zabra) == options.zookeeper:
-        parser.error("give --zookeeper or --zabra BINARY")
+    kinds = [kind for kind in ("zookeeper", "zabra", "tls") if getattr(options, kind)]
+    if not kinds:
+        parser.error("give --zookeeper, --zabra BINARY or --tls BINARY, or several")
     if not importlib.util.find_spec("kazoo"):
         print("skipped: the package python3-kazoo is missing, or not for", sys.executable)
         sys.exit(SKIPPED)
-    with tempfile.TemporaryDirectory(prefix="zabra-native-") as data:
-        ensemble = servers.make("zookeeper" if options.zookeeper else "zabra", data, options.zabra)
-        try:
-            chosen = options.clients or [name for name in CLIENTS
+    options.chosen = options.clients or [name for name in CLIENTS
                                          if name != "clickhouse" or options.clickhouse]
-            passed = [run_client(name, options, ensemble) for name in chosen]
-            complaints = ensemble.complaints()
-            if complaints or not all(passed):
-                print(*complaints, ensemble.tail(), sep="\n")
-        finally:
-            ensemble.close()
-    sys.exit(bool(complaints) or not all(passed))
+    results = {kind: run_kind(kind, options) for kind in kinds}
+    print_table(results)
+    sys.exit(any(word != "passed" for rows in results.values() for word, _ in rows.values()))
 
 
 main()

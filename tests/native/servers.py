@@ -11,6 +11,7 @@ import pathlib
 import signal
 import socket
 import socketserver
+import ssl
 import subprocess
 import sys
 import threading
@@ -34,11 +35,12 @@ JAVA_FLAGS = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
               "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
-def ask(port, word):
-    """The answer to a command word; empty without one."""
+def ask(port, word, context=None):
+    """The answer to a command word, over TLS with a context; empty without one."""
     try:
         with socket.create_connection(("127.0.0.1", port), ASK_S) as sock:
-            sock.settimeout(ASK_S)
+            if context:
+                sock = context.wrap_socket(sock, server_hostname="127.0.0.1")
             sock.sendall(word.encode())
             parts = []
             while part := sock.recv(65536):
@@ -50,6 +52,9 @@ def ask(port, word):
 
 class Servers:
     """Owns the processes, their directory, the claims on ports and the control port."""
+
+    tls = None      # The directory of certificates, if clients must use TLS.
+    context = None
 
     def __init__(self, data):
         self.data = pathlib.Path(data)
@@ -139,7 +144,7 @@ class Servers:
     def wait_ready(self):
         end = time.monotonic() + START_S
         for port in self.ports:
-            while "Mode: " not in ask(port, "srvr"):
+            while "Mode: " not in ask(port, "srvr", self.context):
                 if time.monotonic() > end:
                     raise AssertionError(f"the server at {port} does not serve:\n{self.tail()}")
                 time.sleep(POLL_S)
@@ -194,6 +199,22 @@ class Zabra(Servers):
         return [self.binary, "serve", "--config", f"{self.data}/{n + 1}.cfg"]
 
 
+class SecureZabra(Zabra):
+    """Clients must use TLS, and may have certificates. The certificate of the client is bob.pem."""
+    name = "zabra over TLS"
+
+    def __init__(self, data, binary):
+        self.tls = pathlib.Path(data) / "tls"
+        for what in (["ca"], ["server", "--name=zk", "--san=localhost,127.0.0.1"],
+                     ["client", "--name=bob"]):
+            subprocess.run([binary, "cert", what[0], f"--dir={self.tls}", *what[1:]], check=True,
+                           stdout=subprocess.DEVNULL, timeout=ASK_S)
+        self.context = ssl.create_default_context(cafile=self.tls / "ca.pem")
+        super().__init__(data, binary, [
+            "clientTls=required", f"tlsCertFile={self.tls}/zk.pem", f"tlsKeyFile={self.tls}/zk.key",
+            "clientCertificates=ask", f"clientCaFile={self.tls}/ca.pem"])
+
+
 class ZooKeeper(Servers):
     """Debian's package `zookeeper`: version 3.8.0."""
     name = "zookeeper"
@@ -217,8 +238,11 @@ class ZooKeeper(Servers):
                 "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{self.data}/{n + 1}.cfg"]
 
 
-def make(name, data, binary=None, keys=()):
-    return ZooKeeper(data) if name == "zookeeper" else Zabra(data, binary, keys)
+def make(name, data, binary=None):
+    """`name`: "zookeeper", or "zabra" or "tls" with a binary."""
+    if name == "zookeeper":
+        return ZooKeeper(data)
+    return SecureZabra(data, binary) if name == "tls" else Zabra(data, binary)
 
 
 def environment(servers):

@@ -1,7 +1,9 @@
 """What a check with kazoo works with: clients, a part of the tree of its own, waits, kills."""
 
 import os
+import pathlib
 import socket
+import ssl
 import threading
 import time
 
@@ -15,6 +17,7 @@ POLL_S = 0.02
 CONTROL_S = 30
 
 CHECKS = []
+TLS = None  # The directory of certificates, when all connections are to use TLS.
 
 
 def check(fast=False, needs=()):
@@ -52,6 +55,37 @@ def equal(got, wanted):
     assert got == wanted, f"{got!r} instead of {wanted!r}"
 
 
+def use_tls(directory):
+    """From now on every connection has TLS: ca.pem in the directory signs those of the servers."""
+    global TLS
+    TLS = pathlib.Path(directory)
+
+
+def tls_keys(name=None):
+    """Keys of KazooClient for TLS, with the certificate of this client."""
+    keys = {"use_ssl": True, "ca": str(TLS / "ca.pem")}
+    if name:
+        keys.update(certfile=str(TLS / f"{name}.pem"), keyfile=str(TLS / f"{name}.key"))
+    return keys
+
+
+def dial(address, seconds=WAIT_S):
+    """A connection without kazoo."""
+    host, port = address.split(":")
+    sock = socket.create_connection((host, int(port)), seconds)
+    if not TLS:
+        return sock
+    return ssl.create_default_context(cafile=TLS / "ca.pem").wrap_socket(sock, server_hostname=host)
+
+
+def receive(sock, count):
+    """So many bytes, or fewer when the server closes the connection."""
+    data = b""
+    while len(data) < count and (part := sock.recv(count - len(data))):
+        data += part
+    return data
+
+
 class World:
     def __init__(self, addresses, name, control=None, kind=""):
         self.addresses = addresses
@@ -65,6 +99,8 @@ class World:
     def client(self, start=True, **keys):
         keys.setdefault("hosts", self.addresses)
         keys.setdefault("timeout", TIMEOUT_S)
+        if TLS and "use_ssl" not in keys:
+            keys.update(tls_keys())
         client = KazooClient(**keys)
         self.clients.append(client)
         if start:
