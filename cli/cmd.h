@@ -111,7 +111,7 @@ enum cmd_operand {
 };
 
 enum {
-    CMD_OPTIONS_MAX = 12, /* Includes the empty row at the end, as does CMD_EXAMPLES_MAX. */
+    CMD_OPTIONS_MAX = 16, /* Includes the empty row at the end, as does CMD_EXAMPLES_MAX. */
     CMD_EXAMPLES_MAX = 6,
     CMD_OPERANDS_MAX = 4,
     CMD_MORE_MAX = 1 << 16 /* Bytes that `more` may append. */

@@ -1,4 +1,6 @@
 /* migrate: copies a tree from a running ZooKeeper. */
+#include "tls/dial.h"
+
 #include "cli/cmd.h"
 #include "cli/inherited.h"
 #include "cli/migrate.h"
@@ -103,6 +105,24 @@ static bool take_prefix(struct migrate *migrate, const char *prefix)
     return true;
 }
 
+static bool take_tls(struct migrate *migrate)
+{
+    const struct args *args = &migrate->cli->args;
+    const char *ca = args_get(args, "from-ca");
+    const char *cert = args_get(args, "from-cert");
+    const char *key = args_get(args, "from-key");
+    char error[TLS_DIAL_ERROR_MAX];
+
+    if (!cert != !key || (cert && !ca)) {
+        return CLI_REFUSE(migrate->cli,
+                          "--from-cert and --from-key belong together, and need --from-ca");
+    }
+    if (ca) {
+        migrate->source.tls = tls_dial_new(ca, cert, key, error);
+    }
+    return !ca || migrate->source.tls || CLI_REFUSE(migrate->cli, "TLS to the source: %s", error);
+}
+
 static bool take_args(struct migrate *migrate)
 {
     const struct cli *cli = migrate->cli;
@@ -126,7 +146,7 @@ static bool take_args(struct migrate *migrate)
     if (!zk_client_init(&migrate->source, from, cli->settings.timeout_ms)) {
         return CLI_REFUSE(cli, "--from: %s", migrate->source.error);
     }
-    return take_auths(migrate) && take_globs(migrate) &&
+    return take_tls(migrate) && take_auths(migrate) && take_globs(migrate) &&
            take_prefix(migrate, args_get(&cli->args, "prefix"));
 }
 
@@ -355,6 +375,11 @@ const struct cmd cmd_migrate = {
                  .help = "identity for ZooKeeper, digest:user:password; @FILE has one on each "
                          "line and hides it from other users; may be repeated",
                  .env = "ZABRA_MIGRATE_AUTH"},
+                CMD_VALUE("from-ca", 0, "FILE",
+                          "TLS to the ZooKeeper (its secureClientPort), whose certificate this CA "
+                          "has signed"),
+                CMD_VALUE("from-cert", 0, "FILE", "with --from-ca: the certificate of this client"),
+                CMD_VALUE("from-key", 0, "FILE", "with --from-cert: its key"),
                 CMD_VALUE("prefix", 0, "PATH", "copy only this subtree, to the same path"),
                 CMD_VALUE("container", 0, "GLOB", "new znodes that match are containers"),
                 CMD_VALUE("ttl", 0, "GLOB=MS", "new znodes that match have this time to live"),

@@ -1,5 +1,6 @@
 #include "cli/zk_client.h"
 
+#include "tls/dial.h"
 #include "zk/wire.h"
 
 #include "base/check.h"
@@ -59,6 +60,8 @@ void zk_client_close(struct zk_client *client)
     hang_up(client);
     buf_release(&client->in);
     buf_release(&client->out);
+    tls_dial_free(client->tls);
+    client->tls = NULL;
     for (int i = 0; i < client->auth_count; i++) {
         memset(client->auths[i].data, 0, client->auths[i].len);
         buf_release(&client->auths[i]);
@@ -102,8 +105,9 @@ static bool fill(struct zk_client *client)
         return true;
     }
     return zk_client_fail(
-        client, "%s:%s %s", client->hosts[client->host].name, client->hosts[client->host].port,
-        got == 0 ? "has closed the connection" : "does not answer as ZooKeeper does");
+        client, "%s:%s %s%s", client->hosts[client->host].name, client->hosts[client->host].port,
+        got == 0 ? "has closed the connection" : "does not answer as ZooKeeper does",
+        zk_client_hint(client));
 }
 
 enum wait {
@@ -118,6 +122,9 @@ static enum wait wait_socket(const struct zk_client *client, int64_t wait_ms)
     struct pollfd polls[2] = {
         {.fd = client->fd, .events = (short)(POLLIN | (client->out.len > 0 ? POLLOUT : 0))},
         {.fd = client->stop_fd, .events = POLLIN}};
+    if (tls_socket_waits(client->fd)) {
+        return WAIT_READY; /* The kernel does not know of these bytes. */
+    }
     int ready = poll(polls, client->stop_fd >= 0 ? 2 : 1, (int)min_i64(wait_ms, INT32_MAX));
 
     if (ready > 0 && client->stop_fd >= 0 && polls[1].revents != 0) {
@@ -199,7 +206,8 @@ static bool reach(struct zk_client *client, const struct zk_client_host *host)
         (void)zk_client_fail(client, "%s:%s: %s", host->name, host->port, strerrordesc_np(errno));
     }
     freeaddrinfo(list);
-    return client->fd >= 0;
+    return client->fd >= 0 &&
+           (!client->tls || zk_client_secure(client, os_now_ms() + (uint64_t)client->timeout_ms));
 }
 
 static void put_hello(struct zk_client *client)

@@ -15,6 +15,8 @@
 
 #include <stdbool.h>
 
+struct tls_dial;
+
 enum {
     ZK_CLIENT_FRAME_MAX = 64 << 20, /* Bytes of a reply: a list of a million children fits. */
     ZK_CLIENT_DUE_MAX = 1024,       /* Requests without a reply. */
@@ -96,8 +98,9 @@ struct zk_client {
     char chroot[1024]; /* What follows the addresses, without a slash at the end; "": none. */
     struct buf auths[ZK_CLIENT_AUTHS_MAX]; /* "scheme:credential". */
     int auth_count;
-    int64_t timeout_ms; /* Of a connection attempt, and of silence. */
-    int stop_fd;        /* -1: none. */
+    int64_t timeout_ms;   /* Of a connection attempt, and of silence. */
+    int stop_fd;          /* -1: none. */
+    struct tls_dial *tls; /* Owned; NULL: connections are plain. */
 
     int fd; /* -1: not connected. */
     int64_t session_ms;
@@ -141,6 +144,12 @@ void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_
 /* Take the next of `count` entries from a list of a reply. */
 struct zk_client_acl zk_client_acl_next(struct slice *list);
 struct slice zk_client_name_next(struct slice *list);
+
+/* What may help when a connection with TLS has failed; "": nothing. */
+const char *zk_client_hint(const struct zk_client *client);
+
+/* Makes the handshake of TLS with the connected server, until the time. False: it failed. */
+bool zk_client_secure(struct zk_client *client, uint64_t end_ms);
 
 /* Sets `error`; returns false. For the files of the client. */
 bool zk_client_fail(struct zk_client *client, const char *format, ...)

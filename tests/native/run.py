@@ -101,6 +101,7 @@ OVER_TLS = ["kazoo"]
 
 def run_client(name, options, ensemble):
     """Returns "passed" or what else, and the seconds. A program is ended with all it has started."""
+    ensemble.wait_ready()  # The client before may have killed one.
     began = time.monotonic()
     command = CLIENTS[name](options, ensemble)
     child = subprocess.Popen(command, env=servers.environment(ensemble), stdin=subprocess.DEVNULL,
