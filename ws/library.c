@@ -57,6 +57,7 @@ static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arri
     list_init(&socket->queue.messages);
     socket->queue.next = &socket->queue.messages;
     socket->intake.address_key = address_key(&socket->principal);
+    watch_owner_share(&socket->owner, &ws->watches, socket->intake.address_key);
     buf_init(&socket->intake.message, limits->message_bytes_max);
     /* Up to two reads are kept (ws_int.h), and the library may read once more after it was stopped.
      */

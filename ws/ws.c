@@ -299,6 +299,7 @@ static void free_all(struct ws *ws)
     mailbox_release(&ws->emptied);
     map_release(&ws->attached);
     budget_shares_release(&ws->pieces);
+    budget_shares_release(&ws->watches);
     buf_release(&ws->scratch);
     text_release(&ws->answer);
     mem_free(ws->block);
@@ -320,6 +321,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     }
     ev_set_userdata(ws->loop, ws);
     budget_shares_init(&ws->pieces, ws->limits->pool_bytes_max, ws->limits->address_pool_max);
+    budget_shares_init(&ws->watches, ws->limits->pool_bytes_max, ws->limits->address_pool_max);
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->emptied, 1);
     list_init(&ws->sockets);

@@ -151,8 +151,9 @@ struct ws {
     size_t bytes;         /* Memory of messages, until the gate has returned them, and of kept
                              input, of all sockets. While there are pool_bytes_max or more, each
                              socket may have only one message. */
-    struct budget_shares pieces; /* Bytes of incomplete messages. */
-    uint64_t inside;             /* Requests that the gate holds. */
+    struct budget_shares pieces;  /* Bytes of incomplete messages. */
+    struct budget_shares watches; /* Memory of watches. */
+    uint64_t inside;              /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near
                             its limit. */
     uint32_t fifos;      /* The number given last to a socket as its `fifo`. */

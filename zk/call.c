@@ -152,6 +152,16 @@ static void hold(struct zk_conn *conn)
     }
 }
 
+/* A client that waits for its session gives up after about a third of its timeout, and tries
+ * another replica. What it has asked for must not happen after that. */
+static uint32_t patience_ms(const struct zk_conn *conn)
+{
+    uint32_t most = conn->zk->limits->request_timeout_ms;
+
+    return conn->opening ? min_u32(most, max_u32(conn->opening->timeout_ms / 3, ZK_OPENING_MS))
+                         : most;
+}
+
 bool zk_call_submit(struct zk_call *call)
 {
     struct zk *zk = call->zk;
@@ -163,7 +173,7 @@ bool zk_call_submit(struct zk_call *call)
         return false;
     }
     call->request->fifo = call->conn->fifo;
-    call->request->deadline_ms = os_now_ms() + zk->limits->request_timeout_ms;
+    call->request->deadline_ms = os_now_ms() + patience_ms(call->conn);
     call->step = ZK_INSIDE;
     zk->inside++;
     err = gate_submit(zk->gate, call->request);

@@ -246,6 +246,7 @@ static struct zk_conn *conn_new(struct zk *zk, const struct zk_arrival *arrival)
     conn->next = &conn->calls;
     buf_init(&conn->in, SIZE_MAX / 2); /* Bounded by zk_frame_judge and ZK_READ_BYTES. */
     conn->address_key = address_key(&conn->principal);
+    watch_owner_share(&conn->owner, &zk->watches, conn->address_key);
     pieces_init(&conn->out, gate_unsent(zk->gate));
     conn->heard_ms = now_ms;
     conn->since_ms = now_ms;

@@ -146,9 +146,14 @@ static void prepare(struct zk_conn *conn, enum op_id op)
 static bool begin(struct zk_conn *conn)
 {
     struct zk_opening *opening = conn->opening;
+    struct gate_status status;
     const char *why = NULL;
 
-    if (gate_check_local(conn->zk->gate, &why) != ERR_OK || conn->zk->limits->read_only) {
+    /* Without a leader the request would wait, and take the session from the connection that the
+     * client has meanwhile at another replica. */
+    gate_status(conn->zk->gate, &status);
+    if (!status.in_step || conn->zk->limits->read_only ||
+        gate_check_local(conn->zk->gate, &why) != ERR_OK) {
         zk_close_lost(conn, "not_ready");
         return false;
     }

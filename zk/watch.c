@@ -69,8 +69,12 @@ enum err zk_watch_add(struct zk_conn *conn, enum watch_kind kind, struct slice p
 {
     const struct subscribe_request request = {.kind = kind, .path = path, .since = since};
     struct subscribe_result result;
+    enum err err = subscribe_add_at(conn->zk->subscriber, &conn->owner, &request, &result);
 
-    return subscribe_add_at(conn->zk->subscriber, &conn->owner, &request, &result);
+    if (err == ERR_OK && result.resumed == SUBSCRIBE_GAP) {
+        zk_close_lost(conn, reason_lost); /* Changes since the read are not known any more. */
+    }
+    return err;
 }
 
 /* ---- The subscriber ---- */

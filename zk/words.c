@@ -108,11 +108,27 @@ static void say_srvr(struct words *words)
     put_counters(words);
 }
 
+static bool is_allowed(const struct zk *zk, struct slice name)
+{
+    struct slice rest = slice_str(zk->limits->zk_words);
+
+    while (rest.len > 0) {
+        struct slice one = slice_cut(&rest, ',');
+
+        if (slice_eq(one, name) || slice_eq(one, slice_str("*"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void say_stat(struct words *words)
 {
     put_version(words);
     (void)buf_append_str(words->out, "Clients:\n");
-    put_conns(words, false);
+    if (is_allowed(words->zk, slice_str("cons"))) { /* Addresses are not for every client. */
+        put_conns(words, false);
+    }
     (void)buf_append_str(words->out, "\n");
     put_counters(words);
 }
@@ -269,20 +285,6 @@ static const struct word all[] = {
     {"wchc", false, false, say_wchc}, {"wchp", false, false, say_wchp},
     {"dump", false, false, say_dump},
 };
-
-static bool is_allowed(const struct zk *zk, struct slice name)
-{
-    struct slice rest = slice_str(zk->limits->zk_words);
-
-    while (rest.len > 0) {
-        struct slice one = slice_cut(&rest, ',');
-
-        if (slice_eq(one, name) || slice_eq(one, slice_str("*"))) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static void say(struct zk *zk, const struct word *word, struct buf *out)
 {

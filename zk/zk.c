@@ -263,6 +263,7 @@ static void free_all(struct zk *zk)
     map_release(&zk->attached);
     budget_shares_release(&zk->pieces);
     budget_shares_release(&zk->calls);
+    budget_shares_release(&zk->watches);
     buf_release(&zk->out);
     buf_release(&zk->acls);
     principal_release(&zk->self);
@@ -289,6 +290,7 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     ev_set_userdata(zk->loop, zk);
     budget_shares_init(&zk->pieces, limits->pool_bytes_max, limits->address_pool_max);
     budget_shares_init(&zk->calls, limits->pool_bytes_max, limits->address_pool_max);
+    budget_shares_init(&zk->watches, limits->pool_bytes_max, limits->address_pool_max);
     zk->inside_max = limits->requests_max > 1 ? limits->requests_max / 2 : 1;
     zk->fifos = FIFO_FIRST;
     zk->tick_ms = os_now_ms() + ZK_TICK_MS;

@@ -54,8 +54,9 @@ enum {
     ZK_LINGER_MS = 3000, /* Time for replies that are due, then the same time for the client to
                             close. */
     ZK_AHEAD_MS = 500,   /* How long a client that has seen a newer state waits for this replica. */
-    ZK_TOUCH_MS = 100,   /* A session is touched once in this time at most. */
-    ZK_RELIEF_MS = 1000, /* Memory is short: a client that took nothing for this long is closed. */
+    ZK_OPENING_MS = 1000, /* The least time in which a session may be opened. */
+    ZK_TOUCH_MS = 100,    /* A session is touched once in this time at most. */
+    ZK_RELIEF_MS = 1000,  /* Memory is short: a client that took nothing for this long is closed. */
     ZK_WORD_LEN = 4,
     ZK_HASH_LEN = TXN_SECRET_HASH_LEN
 };
@@ -148,12 +149,13 @@ struct zk {
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
     struct list roomless; /* By zk_conn.roomless: `calls` had no room for the next request. */
     bool gave_room;       /* Memory of `calls` was given back in this round. */
-    struct budget_shares calls;  /* Memory of requests, until the gate has returned them. */
-    struct budget_shares pieces; /* Bytes of incomplete frames. */
-    uint64_t inside;             /* Requests that the gate holds. */
-    uint64_t inside_max;         /* Half of the gate's limit. */
-    uint32_t fifos;              /* The number given last to a connection as its `fifo`. */
-    uint64_t unfit_ms;           /* Since when this replica may not answer requests; 0: it may. */
+    struct budget_shares watches; /* Memory of watches. */
+    struct budget_shares calls;   /* Memory of requests, until the gate has returned them. */
+    struct budget_shares pieces;  /* Bytes of incomplete frames. */
+    uint64_t inside;              /* Requests that the gate holds. */
+    uint64_t inside_max;          /* Half of the gate's limit. */
+    uint32_t fifos;               /* The number given last to a connection as its `fifo`. */
+    uint64_t unfit_ms;            /* Since when this replica may not answer requests; 0: it may. */
     struct zk_latency latency;
     struct zk_limits frames;
     struct buf acls;          /* ACLs of the request that is decoded. */

@@ -3,6 +3,10 @@
 #include "server/op/acl.h"
 #include "server/watch/watch_int.h"
 
+enum {
+    WATCH_BYTES = 288 /* What a watch needs besides its path, with its part of the tables. */
+};
+
 const char *watch_event_name(enum watch_event_type type)
 {
     static const char *const names[] = {
@@ -112,6 +116,13 @@ void watch_owner_init(struct watch_owner *owner, const struct op_principal *who,
     list_init(&owner->due);
 }
 
+void watch_owner_share(struct watch_owner *owner, struct budget_shares *pool, uint64_t key)
+{
+    ASSERT(owner->count == 0);
+    owner->pool = pool;
+    owner->pool_key = key;
+}
+
 void watch_owner_release(struct watch_table *table, struct watch_owner *owner)
 {
     ASSERT(!table->firing);
@@ -181,6 +192,9 @@ static void link_watch(struct watch_table *table, struct watch *watch)
     watch_place_ref(place);
     owner->count++;
     owner->bytes += place->path.len;
+    if (owner->pool) {
+        budget_shares_take(owner->pool, owner->pool_key, WATCH_BYTES + place->path.len);
+    }
     table->count++;
     if (watch->kind == WATCH_RECURSIVE) {
         table->recursive++;
@@ -190,7 +204,8 @@ static void link_watch(struct watch_table *table, struct watch *watch)
 
 static bool has_room(const struct watch_owner *owner, struct slice path)
 {
-    return owner->count < owner->count_max && owner->bytes + path.len <= owner->bytes_max;
+    return owner->count < owner->count_max && owner->bytes + path.len <= owner->bytes_max &&
+           (!owner->pool || !budget_shares_is_full(owner->pool, owner->pool_key));
 }
 
 bool watch_may_add(const struct watch_table *table, const struct watch_owner *owner,
@@ -236,6 +251,9 @@ void watch_remove(struct watch_table *table, struct watch *watch)
     list_remove(&watch->by_place);
     owner->count--;
     owner->bytes -= place->path.len;
+    if (owner->pool) {
+        budget_shares_give(owner->pool, owner->pool_key, WATCH_BYTES + place->path.len);
+    }
     table->count--;
     if (watch->kind == WATCH_RECURSIVE) {
         table->recursive--;

@@ -11,6 +11,7 @@
 #ifndef SERVER_WATCH_H
 #define SERVER_WATCH_H
 
+#include "base/budget.h"
 #include "base/list.h"
 #include "server/op/op.h"
 #include "server/watch/window.h"
@@ -43,6 +44,8 @@ struct watch_owner {
     uint32_t count;
     size_t bytes;
     uint32_t next_id;
+    struct budget_shares *pool; /* Memory of the watches of many owners; NULL: no such bound. */
+    uint64_t pool_key;
 
     /* Used by the table while it fires. */
     struct list due;
@@ -112,6 +115,10 @@ size_t watch_table_count(const struct watch_table *table);
 
 void watch_owner_init(struct watch_owner *owner, const struct op_principal *who, uint32_t count_max,
                       size_t bytes_max);
+
+/* Makes the watches of the owner count in a pool, in the part of the address `key`. Call it before
+ * the first watch is added; the pool must outlive the owner. */
+void watch_owner_share(struct watch_owner *owner, struct budget_shares *pool, uint64_t key);
 void watch_owner_release(struct watch_table *table, struct watch_owner *owner);
 
 /* Adds a watch; path_check must have accepted `path`. If the owner has a watch of the same kind and

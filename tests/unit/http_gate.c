@@ -160,6 +160,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
         .id = 1,
         .role = "leader",
         .serving = true,
+        .in_step = !atomic_load(&gate->leaderless),
         .applied = atomic_fetch_add(&gate->applied, atomic_load(&gate->applies)),
         .history = KIT_HISTORY,
     };

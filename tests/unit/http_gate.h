@@ -54,6 +54,7 @@ struct gate {
     _Atomic bool reversed; /* The last of the held requests is answered first. */
     _Atomic uint32_t inside;
     _Atomic bool ready;
+    _Atomic bool leaderless;             /* gate_status says that this replica is not in step. */
     _Atomic uint64_t noted;              /* Calls of gate_note_request. */
     _Atomic uint64_t counted;            /* Calls of gate_count_op. */
     _Atomic uint64_t refused[ERR_COUNT]; /* Calls of gate_refused, by error. */

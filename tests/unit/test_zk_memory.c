@@ -14,7 +14,8 @@ enum {
     TIMEOUT_MS = 20000,
     ROUNDS = 10,
     LARGE = 4 * ZK_ALWAYS_BYTES,
-    BYTES_MAX = 1 << 20
+    BYTES_MAX = 1 << 20,
+    CODE_AT = 16 /* Behind the length, the xid and the zxid. */
 };
 
 static struct zk_bench bench;
@@ -60,6 +61,15 @@ static bool got(int fd)
     char text[4096];
 
     return recv(fd, text, sizeof(text), 0) > 0;
+}
+
+/* Returns the code of the reply that the client has received. */
+static int32_t code(int fd)
+{
+    uint8_t frame[4096];
+
+    assert_true(recv(fd, frame, sizeof(frame), 0) >= CODE_AT + ZK_INT_BYTES);
+    return zk_load_int(frame + CODE_AT);
 }
 
 static int dial(void)
@@ -171,5 +181,65 @@ TEST(a_connection_that_waits_for_room_may_end, set_up, tear_down)
     assert_true(got(greedy));
     assert_int_equal(bench.seats, 1);
     close(greedy);
+    rounds();
+}
+
+TEST(watches_of_one_address_have_a_part_of_memory, set_up, tear_down)
+{
+    int fd = dial();
+
+    bench.zk->watches.address_max = 1;
+    zk_ask_path(&bytes, 1, ZK_EXISTS, "/one", 1);
+    put(fd);
+    serve();
+    assert_true(got(fd));
+    assert_true(budget_used(&bench.zk->watches.budget) > 1);
+    zk_ask_path(&bytes, 2, ZK_EXISTS, "/one", 1); /* The same watch. */
+    put(fd);
+    serve();
+    assert_int_equal(code(fd), ZK_NO_NODE);
+    zk_ask_path(&bytes, 3, ZK_EXISTS, "/two", 1);
+    put(fd);
+    serve();
+    assert_int_equal(code(fd), ZK_THROTTLED);
+    close(fd);
+    rounds();
+    assert_int_equal(budget_used(&bench.zk->watches.budget), 0);
+}
+
+TEST(without_a_leader_no_session_is_opened, set_up, tear_down)
+{
+    static const uint8_t passwd[ZK_PASSWD_BYTES];
+    int fd = zk_bench_dial(&bench, 0);
+
+    bench.gate->leaderless = true;
+    zk_ask_hello(&bytes, 0, TIMEOUT_MS, 0, passwd);
+    put(fd);
+    rounds();
+    assert_int_equal(bench.inside_count, 0);
+    assert_false(got(fd));
+    close(fd);
+    rounds();
+    assert_int_equal(bench.seats, 0);
+}
+
+/* A session that could not be opened in a third of its timeout is not wanted any more. */
+TEST(a_request_for_a_session_does_not_wait_long, set_up, tear_down)
+{
+    static const uint8_t passwd[ZK_PASSWD_BYTES];
+    int fd = zk_bench_dial(&bench, 0);
+    uint64_t now_ms = os_now_ms();
+
+    bench.gate->limits.request_timeout_ms = 10 * TIMEOUT_MS;
+    zk_ask_hello(&bytes, 0, TIMEOUT_MS, 0, passwd);
+    put(fd);
+    rounds();
+    const struct op_request *request = list_first(&bench.inside, struct op_request, node);
+
+    assert_true(request->deadline_ms >= now_ms + TIMEOUT_MS / 3);
+    assert_true(request->deadline_ms <= os_now_ms() + TIMEOUT_MS / 3);
+    serve();
+    assert_true(got(fd));
+    close(fd);
     rounds();
 }
