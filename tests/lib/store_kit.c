@@ -114,6 +114,16 @@ void skit_log_restart(struct skit_log *log, zxid_t base, uint64_t chain)
     log->base_chain = chain;
 }
 
+/* Bytes that follow from `seed`, none of them zero. */
+static void draw_bytes(uint8_t *bytes, size_t len, uint64_t seed)
+{
+    for (size_t i = 0; i < len; i += sizeof(uint64_t)) {
+        uint64_t word = hash64_mix(seed, i) | UINT64_C(0x0101010101010101);
+
+        memcpy(bytes + i, &word, min_size(len - i, sizeof(word)));
+    }
+}
+
 /* Payloads differ by zxid and epoch and contain whole zero sectors, so that a zero sector must not
  * pass for one that was not written. */
 static struct logrec *make_one(const struct skit_log *log, uint32_t epoch, size_t len)
@@ -123,8 +133,8 @@ static struct logrec *make_one(const struct skit_log *log, uint32_t epoch, size_
     zxid_t zxid = zxid_make(epoch, counter);
     uint8_t *bytes = mem_zalloc(len + 1, 1);
 
-    for (size_t i = 0; i < len; i++) {
-        bytes[i] = i % 2048 < 1024 ? (uint8_t)(hash64_mix(zxid, i) | 1U) : 0;
+    for (size_t i = 0; i < len; i += 2048) {
+        draw_bytes(bytes + i, min_size(len - i, 1024), hash64_mix(zxid, i));
     }
 
     struct logrec *rec = logrec_new(counter == 0 ? LOGREC_EPOCH : LOGREC_TXN, zxid, prev,
@@ -173,9 +183,7 @@ enum err skit_truncate(struct skit *kit, size_t keep)
 
 static void block_fill(uint8_t block[BLOCK_BYTES], zxid_t start, size_t index)
 {
-    for (size_t i = 0; i < BLOCK_BYTES; i++) {
-        block[i] = (uint8_t)hash64_mix(start + index, i);
-    }
+    draw_bytes(block, BLOCK_BYTES, start + index);
 }
 
 enum err skit_snapshot(struct skit *kit, size_t start, size_t end)
