@@ -449,7 +449,7 @@ static bool is_another_cut_off(long before)
         if (os_now_ms() >= end_ms) {
             return false;
         }
-        (void)poll(NULL, 0, 1);
+        (void)poll(NULL, 0, 10);
     }
     return true;
 }
