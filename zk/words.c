@@ -52,6 +52,17 @@ static uint64_t average_ms(const struct zk_latency *latency)
     return latency->count > 0 ? latency->sum_us / latency->count / MICROS : 0;
 }
 
+/* Whether there are no other replicas: then monitoring of ZooKeeper expects no followers. */
+static bool is_alone(const struct words *words)
+{
+    return words->status.members == 1;
+}
+
+static const char *mode(const struct words *words)
+{
+    return is_alone(words) ? "standalone" : words->status.role;
+}
+
 static void put_counters(struct words *words)
 {
     const struct zk *zk = words->zk;
@@ -65,7 +76,7 @@ static void put_counters(struct words *words)
                      latency->least_us / MICROS, average_ms(latency), latency->most_us / MICROS,
                      metric_get(&zk->metrics.requests), metric_get(&zk->metrics.replies),
                      metric_get(&zk->metrics.connections), zk->inside, words->status.applied,
-                     words->status.role, figure(words, "zabra_znodes"));
+                     mode(words), figure(words, "zabra_znodes"));
 }
 
 static void put_version(struct words *words)
@@ -170,14 +181,42 @@ static void put_figure(struct words *words, const char *name, const char *metric
     put_number(words, name, figure(words, metric));
 }
 
+static bool leads(const struct words *words)
+{
+    return strcmp(words->status.role, "leader") == 0;
+}
+
+/* What a member of an ensemble says, beside what each server says. */
+static void put_ensemble(struct words *words)
+{
+    const struct gate_status *status = &words->status;
+    bool observes = strcmp(status->role, "observer") == 0;
+    const char *learns = observes ? "observing" : "following";
+
+    (void)buf_printf(words->out, "zk_peer_state\t%s - broadcast\n",
+                     leads(words) ? "leading" : learns);
+    put_number(words, "quorum_size", status->voters);
+    put_figure(words, "looking_count", "zabra_elections_total");
+    if (!leads(words)) {
+        return;
+    }
+    put_number(words, "learners", status->followers + status->observers);
+    put_number(words, "followers", status->followers);
+    put_number(words, "synced_followers", status->synced_followers);
+    put_number(words, "synced_observers", status->synced_observers);
+    put_number(words, "synced_non_voting_followers", 0);
+    put_figure(words, "pending_syncs", "zabra_refills");
+    put_figure(words, "proposal_count", "zabra_proposals_total");
+}
+
 static void say_mntr(struct words *words)
 {
     const struct zk *zk = words->zk;
     const struct zk_latency *latency = &zk->latency;
-    bool leads = strcmp(words->status.role, "leader") == 0;
 
     (void)buf_printf(words->out, "zk_version\t" ZK_RELEASE ", built on unknown\n");
-    (void)buf_printf(words->out, "zk_server_state\t%s\n", words->status.role);
+    (void)buf_printf(words->out, "zk_server_state\t%s\n", mode(words));
+    put_number(words, "uptime", words->status.uptime_ms);
     put_number(words, "avg_latency", average_ms(latency));
     put_number(words, "max_latency", latency->most_us / MICROS);
     put_number(words, "min_latency", latency->least_us / MICROS);
@@ -192,11 +231,9 @@ static void say_mntr(struct words *words)
     put_figure(words, "open_file_descriptor_count", "process_open_fds");
     put_figure(words, "max_file_descriptor_count", "process_max_fds");
     put_figure(words, "global_sessions", "zabra_sessions");
-    if (leads) {
-        put_figure(words, "learners", "zabra_synced_learners");
-        put_figure(words, "followers", "zabra_synced_learners");
-        put_figure(words, "synced_followers", "zabra_synced_learners");
-        put_figure(words, "pending_syncs", "zabra_refills");
+    put_number(words, "local_sessions", 0);
+    if (!is_alone(words)) {
+        put_ensemble(words);
     }
 }
 

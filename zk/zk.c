@@ -36,6 +36,8 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
 {
     const struct zk *zk = ctx;
 
+    figures->natives += metric_get(&zk->metrics.connections);
+    figures->native_requests += metric_get(&zk->metrics.requests);
     figures->watches += metric_get(&zk->metrics.watches);
     figures->events += metric_get(&zk->metrics.events);
 }

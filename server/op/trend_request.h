@@ -32,6 +32,7 @@ enum {
     X(SYNC_P99, "log_sync_p99_ms")    \
     X(TXNS, "transactions")           \
     X(EVENTS, "events")               \
+    X(NATIVE_OPS, "native_requests")  \
     X(EXPIRED, "sessions_expired")    \
     X(PEER_IN, "peer_received_bytes") \
     X(PEER_OUT, "peer_sent_bytes")    \
@@ -44,6 +45,7 @@ enum {
     X(CONNECTIONS, "connections")     \
     X(SOCKETS, "sockets")             \
     X(STREAMS, "streams")             \
+    X(NATIVE, "native")               \
     X(WATCHES, "watches")             \
     X(SESSIONS, "sessions")           \
     X(ZNODES, "znodes")               \

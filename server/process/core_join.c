@@ -13,6 +13,9 @@ enum {
     REACHED_MS = 10000,               /* All addresses of join count as reached for so long. */
     LOG_AFTER_MS = 2000,              /* An address that is not reached for so long is logged, */
     LOG_AGAIN_MS = 10000,             /* and again after this time at the earliest. */
+    FOUND_AFTER_MS = 3000,            /* A founder that waits for so long says for what, */
+    FOUND_AGAIN_MS = 60000,           /* and again after this time. */
+    ABSENT_MAX = 512,                 /* Bytes of the list of founders that are not connected. */
     COMMAND_MAX = JOIN_TEXT_MAX - 90, /* What the words before it leave. */
     /* Addresses of join, and two for each member or line of the file. */
     SEARCH_MAX = CONFIG_JOINS_MAX + 2 * (LINKS_MAX + ZAB_MEMBERS_MAX)
@@ -233,6 +236,56 @@ static void explain(struct server *server, const struct zab_status *status)
     }
 }
 
+/* ---- A founder that waits. ---- */
+
+/* Lists the other founders that are not connected; without a server list only their ids are known.
+ */
+static void list_absent(struct server *server, char text[ABSENT_MAX])
+{
+    const struct config_peers *file = &server->config->peers;
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(replica_zab(server->core.replica), peers, ZAB_MEMBERS_MAX);
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < count && len < ABSENT_MAX; i++) {
+        if (peers[i].connected) {
+            continue;
+        }
+        (void)snprintf(text + len, ABSENT_MAX - len, "%s%u", len > 0 ? ", " : "", peers[i].id);
+        len = strlen(text);
+        for (uint32_t line = 0; line < file->server_count; line++) {
+            if (file->servers[line].id == peers[i].id) {
+                (void)snprintf(text + len, ABSENT_MAX - len, " (%s port %u)",
+                               file->servers[line].host, file->servers[line].port);
+                len = strlen(text);
+            }
+        }
+    }
+}
+
+/* Logs from time to time what a founder waits for: without a leader nothing else would show it but
+ * the probe. */
+static void log_founding(struct server *server, const struct zab_status *status)
+{
+    struct core_join *join = &server->core.join;
+    uint64_t now_ms = server->core.now_ms;
+    char absent[ABSENT_MAX];
+    char why[2 * JOIN_TEXT_MAX + ABSENT_MAX];
+
+    if (!status->bootstrapping || status->outside) {
+        join->founds_ms = 0;
+    } else if (join->founds_ms == 0) {
+        join->founds_ms = now_ms + FOUND_AFTER_MS;
+    } else if (now_ms >= join->founds_ms) {
+        join->founds_ms = now_ms + FOUND_AGAIN_MS;
+        list_absent(server, absent);
+        (void)snprintf(why, sizeof why, "%s%s%s%s", join->text[0] ? join->text : status->reason,
+                       join->missing, absent[0] ? "; not connected: " : "", absent);
+        log_warn("zab", "waits to found the ensemble: {reason}%s", why);
+    }
+}
+
 /* Logs each replica that begins to wait, once. */
 static void log_waiting(struct server *server)
 {
@@ -261,6 +314,7 @@ void core_look_at_join(struct server *server, const struct zab_status *status)
         dial(server, status);
         log_whys(server);
         explain(server, status);
+        log_founding(server, status);
         log_waiting(server);
     }
 }

@@ -224,6 +224,20 @@ static void take_applied(struct gate *gate, struct gate_status *status)
     status->logged = max_u64(status->logged, status->durable);
 }
 
+static void count_members(const struct publication *published, struct gate_status *status)
+{
+    status->members = published->config.count;
+    status->voters = zab_config_voters(&published->config);
+    for (size_t i = 0; i < published->peer_count; i++) {
+        const struct zab_peer_status *peer = &published->peers[i];
+        uint32_t connected = peer->connected ? 1 : 0;
+        uint32_t synced = peer->connected && peer->synced ? 1 : 0;
+
+        *(peer->voter ? &status->followers : &status->observers) += connected;
+        *(peer->voter ? &status->synced_followers : &status->synced_observers) += synced;
+    }
+}
+
 void gate_status(struct gate *gate, struct gate_status *ret_status)
 {
     mutex_lock(&gate->mutex);
@@ -242,7 +256,9 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
         .logged = replica->zab.last,
         .history = gate->published.config.history,
         .queue = replica->requests,
+        .uptime_ms = os_now_ms() - gate->server->start_ms,
     };
+    count_members(&gate->published, ret_status);
     mutex_unlock(&gate->mutex);
     ret_status->lag_ms = lag_ms(gate);
     take_applied(gate, ret_status);

@@ -70,6 +70,14 @@ struct gate_status {
     uint64_t lag_ms; /* Time since contact with a leader that has a quorum, or since the start. */
     uint64_t history;
     uint64_t queue; /* Requests in flight. */
+    uint64_t uptime_ms;
+    uint32_t members; /* Of the committed configuration; 0: not known yet. */
+    uint32_t voters;  /* Of these. */
+    /* Connected learners of this leader by their role, and how many of them are in step. */
+    uint32_t followers;
+    uint32_t synced_followers;
+    uint32_t observers;
+    uint32_t synced_observers;
 };
 
 void gate_status(struct gate *gate, struct gate_status *ret_status);
@@ -114,9 +122,11 @@ void gate_write_metrics(struct gate *gate, struct buf *out);
 struct gate_front_figures {
     uint64_t connections; /* HTTP connections. */
     uint64_t sockets;
-    uint64_t streams; /* Streams and long polls. */
-    uint64_t watches; /* Watches of sockets, and one for each stream. */
-    uint64_t events;  /* Events sent since the start. */
+    uint64_t streams;         /* Streams and long polls. */
+    uint64_t watches;         /* Watches of sockets and native clients, and one for each stream. */
+    uint64_t events;          /* Events sent since the start. */
+    uint64_t natives;         /* Connections of native clients. */
+    uint64_t native_requests; /* Their requests since the start, pings included. */
 };
 
 enum gate_front {

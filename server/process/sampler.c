@@ -44,6 +44,7 @@ static void take_counts(struct server *server, struct sampler_counts *counts)
     metric_add_buckets(&server->log.sync_time, counts->syncs);
     gate_front_figures(&server->gate, &front);
     counts->events = front.events;
+    counts->native_requests = front.native_requests;
     MUTEX_HOLD(&server->gate.mutex);
     counts->txns = server->gate.published.replica.counts.delivered;
     counts->expired = server->gate.published.replica.counts.expired;
@@ -99,6 +100,7 @@ static void put_rates(const struct sampler_counts *now, const struct sampler_cou
     values[TREND_THROTTLED] = rate(now->throttled, before->throttled, seconds);
     values[TREND_TXNS] = rate(now->txns, before->txns, seconds);
     values[TREND_EVENTS] = rate(now->events, before->events, seconds);
+    values[TREND_NATIVE_OPS] = rate(now->native_requests, before->native_requests, seconds);
     values[TREND_EXPIRED] = rate(now->expired, before->expired, seconds);
     values[TREND_PEER_IN] = rate(now->peer_in, before->peer_in, seconds);
     values[TREND_PEER_OUT] = rate(now->peer_out, before->peer_out, seconds);
@@ -139,6 +141,7 @@ static void put_gauges(struct server *server, float *values)
     values[TREND_CONNECTIONS] = (float)front.connections;
     values[TREND_SOCKETS] = (float)front.sockets;
     values[TREND_STREAMS] = (float)front.streams;
+    values[TREND_NATIVE] = (float)front.natives;
     values[TREND_WATCHES] = (float)front.watches;
     put_state(server, values);
 }

@@ -184,6 +184,8 @@ struct core_join {
     char missing[JOIN_TEXT_MAX];         /* Which addresses of join it does not reach; "": none. */
     uint32_t waiting[ZAB_OUTSIDERS_MAX]; /* Replicas that wait to be added, as logged. */
     size_t waiting_count;
+    uint64_t
+        founds_ms; /* When the log says again what a founder waits for; 0: it founds nothing. */
 };
 
 /* How the server list of the file differs from the members. */
@@ -324,6 +326,7 @@ struct sampler_counts {
     uint64_t throttled;
     uint64_t txns;
     uint64_t events;
+    uint64_t native_requests;
     uint64_t expired;
     uint64_t peer_in;
     uint64_t peer_out;

@@ -218,6 +218,22 @@ TEST(one_address_that_answers_is_enough, open_all, close_all)
     wait_member(JOINER);
 }
 
+/* Nothing else happens while the others are missing, so the log has to say it. */
+TEST(a_founder_that_waits_logs_what_is_missing, open_plain, close_all)
+{
+    char lines[1024];
+    char absent[128];
+
+    put_list(lines, sizeof lines);
+    configure(0, lines);
+    (void)snprintf(absent, sizeof absent, "not connected: 2 .127.0.0.1 port %u., 3 .127.0.0.1",
+                   ensemble.replicas[1].peer_port);
+    ensemble_start(&ensemble, 0);
+    ENSEMBLE_WAIT(&ensemble, shell("grep -q 'waits to found the ensemble: new data directory.*%s' "
+                                   "%s",
+                                   absent, ensemble.replicas[0].log) == 0);
+}
+
 TEST(founders_only_know_how_many_they_are, open_plain, close_all)
 {
     char addresses[256];

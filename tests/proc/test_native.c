@@ -446,3 +446,25 @@ TEST_ONE(http_and_native_clients_share_tree_and_watches)
     assert_true(native_ends(native));
     native_close(native);
 }
+
+/* Whether a recorded series of the replica has had another value than 0. */
+static bool has_recorded(const char *series)
+{
+    char target[VALUE_MAX];
+
+    (void)snprintf(target, sizeof(target), "/metrics/history/v1?series=%s", series);
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", target, NULL), 200);
+    const char *at = strstr(web_text(&ensemble.reply), series);
+
+    return at && strpbrk(at, "123456789");
+}
+
+TEST_ONE(the_history_has_the_figures_of_native_clients)
+{
+    struct native *native = native_open(port(0), TIMEOUT_MS);
+
+    ENSEMBLE_WAIT(&ensemble, has_recorded("native"));
+    ENSEMBLE_WAIT(&ensemble,
+                  do_path(native, ZK_EXISTS, "/", 0) == 0 && has_recorded("native_requests"));
+    native_close(native);
+}

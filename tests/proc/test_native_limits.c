@@ -26,6 +26,11 @@ static void open_one(void)
     ensemble_launch(&ensemble, 1, "headTimeout=2000\nzkWords=ruok,srvr,mntr\n");
 }
 
+static void open_three(void)
+{
+    ensemble_launch(&ensemble, 3, NULL);
+}
+
 static void shut(void)
 {
     ensemble_close(&ensemble);
@@ -143,6 +148,48 @@ TEST_ONE(words_are_answered)
         assert_true(slice_starts_with(buf_slice(&native->in), slice_str(words[i].begins)));
         native_close(native);
     }
+}
+
+/* Whether the answer to a command word has all these texts; the last is NULL. */
+static bool says(uint32_t index, const char *word, const char *const *texts)
+{
+    struct native *native = native_dial(port(index));
+    bool all = true;
+
+    native_send_bytes(native, word, strlen(word));
+    (void)native_ends(native);
+    (void)buf_append_byte(&native->in, '\0');
+    for (size_t i = 0; texts[i]; i++) {
+        all = all && strstr((const char *)native->in.data, texts[i]);
+    }
+    native_close(native);
+    return all;
+}
+
+TEST_ONE(one_replica_is_standalone)
+{
+    static const char *const texts[] = {"\nMode: standalone\n", NULL};
+    static const char *const metrics[] = {
+        "\nzk_server_state\tstandalone\n", "\nzk_znode_count\t4\n", "\nzk_uptime\t",
+        "\nzk_local_sessions\t0\n",        "\nzk_watch_count\t0\n", NULL};
+
+    ENSEMBLE_WAIT(&ensemble, says(0, "srvr", texts));
+    ENSEMBLE_WAIT(&ensemble, says(0, "mntr", metrics));
+}
+
+TEST(members_of_an_ensemble_name_their_roles, open_three, shut)
+{
+    static const char *const leader[] = {
+        "\nzk_server_state\tleader\n", "\nzk_peer_state\tleading - broadcast\n",
+        "\nzk_quorum_size\t3\n",       "\nzk_followers\t2\n",
+        "\nzk_synced_followers\t2\n",  "\nzk_synced_observers\t0\n",
+        "\nzk_pending_syncs\t0\n",     NULL};
+    static const char *const follower[] = {"\nzk_server_state\tfollower\n",
+                                           "\nzk_peer_state\tfollowing - broadcast\n", NULL};
+    uint32_t leads = ensemble_wait_leader(&ensemble);
+
+    ENSEMBLE_WAIT(&ensemble, says(leads, "mntr", leader));
+    ENSEMBLE_WAIT(&ensemble, says((leads + 1) % 3, "mntr", follower));
 }
 
 TEST_ONE(a_replica_that_ends_answers_what_has_arrived)

@@ -11,7 +11,7 @@ const canvasCode = import('./plot_canvas').catch(() => undefined);
 export interface Curve {
   title: string;
   /** A custom property of the theme, without its dashes. */
-  colour: 'curve-1' | 'curve-2' | 'curve-3';
+  colour: 'curve-1' | 'curve-2' | 'curve-3' | 'curve-4';
   /** One for each time; null: nothing was measured. */
   values: (number | null)[];
 }

@@ -31,7 +31,12 @@ export const GROUPS: Group[] = [
   {
     name: 'throughput',
     plots: [
-      { name: 'operations', unit: 'rate', series: ['reads', 'writes'], section: 'Requests' },
+      {
+        name: 'operations',
+        unit: 'rate',
+        series: ['reads', 'writes', 'native_requests'],
+        section: 'Requests',
+      },
       { name: 'failures', unit: 'rate', series: ['errors', 'throttled'], section: 'Requests' },
       { name: 'changes', unit: 'rate', series: ['transactions', 'events'], section: 'Watching' },
       {
@@ -71,11 +76,11 @@ export const GROUPS: Group[] = [
         section: 'What is stored',
       },
       { name: 'expired', unit: 'rate', series: ['sessions_expired'], section: 'What is stored' },
-      { name: 'watches', unit: 'count', series: ['watches'], section: 'Watching' },
+      { name: 'watches', unit: 'count', series: ['watches', 'streams'], section: 'Watching' },
       {
         name: 'connections',
         unit: 'count',
-        series: ['connections', 'sockets', 'streams'],
+        series: ['connections', 'sockets', 'native'],
         section: 'HTTP',
       },
     ],

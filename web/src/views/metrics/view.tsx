@@ -18,7 +18,7 @@ import { say } from './texts';
 import { change } from './url';
 
 const LOOK_MS = 2_000;
-const COLOURS = ['curve-1', 'curve-2', 'curve-3'] as const;
+const COLOURS = ['curve-1', 'curve-2', 'curve-3', 'curve-4'] as const;
 
 type Key = Parameters<typeof say>[0];
 

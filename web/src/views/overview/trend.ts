@@ -14,6 +14,7 @@ export const SERIES = [
   'log_sync_p99_ms',
   'connections',
   'sockets',
+  'native',
   'sessions',
 ] as const;
 

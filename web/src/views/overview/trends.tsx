@@ -53,12 +53,13 @@ const GROUPS: Group[] = [
     curves: [
       ['connections', 'connections'],
       ['sockets', 'sockets'],
+      ['native', 'native'],
       ['sessions', 'sessions'],
     ],
   },
 ];
 
-const COLOURS = ['curve-1', 'curve-2', 'curve-3'] as const;
+const COLOURS = ['curve-1', 'curve-2', 'curve-3', 'curve-4'] as const;
 
 export function Trends() {
   const trend = useMemo(
