@@ -1,76 +1,18 @@
 /* restore: a directory for a replica, out of backups. */
-#include "base/os_rng.h"
 #include "cli/args.h"
-#include "cli/backup_files.h"
-#include "cli/inspect_files.h"
 #include "cli/out.h"
-#include "cli/progress.h"
+#include "cli/restore_int.h"
 #include "server/op/ops.h"
-#include "server/process/restore.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    FILES_MAX = 1000,
-    TIME_MAX = 64,
-    FIELDS_OF_TIME = 6,
-    DIR_MAX = 4000
+    FIELDS_OF_TIME = 6
 };
-
-struct restoring {
-    const char *dir;
-    char part[BACKUP_PATH_MAX]; /* The directory while it is written. */
-    uint32_t id;
-    bool keep_sessions;
-    struct backup_until until;
-    const char *until_text;
-    const char *files[FILES_MAX];
-    size_t count;
-    const char *from_dir; /* A directory with backups; NULL: the files were named. */
-    struct backup_dir backups;
-    char (*paths)[BACKUP_PATH_MAX]; /* Of `files`, if they come from there. */
-    struct backup_open opened[FILES_MAX];
-    struct backup_input inputs[FILES_MAX];
-    struct backup_check check;
-    struct restore_result result;
-    uint64_t history;
-    struct progress progress;
-    bool is_roots; /* The files belong to root. */
-    int part_fd;   /* For give_one. */
-    struct stat owner;
-    uint64_t read;  /* Bytes of the backups before the one that is read, */
-    uint64_t bytes; /* and of that one. */
-};
-
-static int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int fail(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)fprintf(stderr, "zabra restore: ");
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): `args` was just started. */
-    (void)vfprintf(stderr, format, args);
-    (void)fprintf(stderr, "\n");
-    va_end(args);
-    return CMD_FAILED;
-}
-
-static void begin_progress(struct restoring *restoring, const char *verb)
-{
-    restoring->progress = (struct progress){.verb = verb};
-    for (size_t i = 0; i < restoring->count; i++) {
-        restoring->progress.total += restoring->inputs[i].size;
-    }
-    restoring->read = 0;
-    restoring->bytes = 0;
-}
 
 /* Bytes of one backup only rise: with fewer, the next one has begun. */
 static void on_progress(void *ctx, uint64_t bytes, uint64_t size UNUSED)
@@ -98,7 +40,7 @@ static int open_files(struct restoring *restoring)
             for (size_t j = 0; j < i; j++) {
                 backup_close(&restoring->opened[j]);
             }
-            return fail("%s: %s", restoring->files[i], strerrordesc_np(error));
+            return restoring_fail("%s: %s", restoring->files[i], strerrordesc_np(error));
         }
         restoring->inputs[i] = restoring->opened[i].input;
     }
@@ -122,19 +64,20 @@ static int check_dir(const struct restoring *restoring)
     bool empty = false;
 
     if (stat(dir, &stat_of) != 0) {
-        return errno == ENOENT ? CMD_OK : fail("%s: %s", dir, strerrordesc_np(errno));
+        return errno == ENOENT ? CMD_OK : restoring_fail("%s: %s", dir, strerrordesc_np(errno));
     }
     int error = backup_dir_is_empty(dir, &empty);
 
     if (error != 0) {
-        return fail("%s: %s", dir, strerrordesc_np(error));
+        return restoring_fail("%s: %s", dir, strerrordesc_np(error));
     }
     if (!empty) {
-        return fail("%s: is not empty; choose another directory, or move this one away", dir);
+        return restoring_fail("%s: is not empty; choose another directory, or move this one away",
+                              dir);
     }
     backup_parent(dir, parent);
     if (stat(parent, &stat_of_parent) == 0 && stat_of_parent.st_dev != stat_of.st_dev) {
-        return fail("%s: is where a file system is mounted; name a directory in it", dir);
+        return restoring_fail("%s: is where a file system is mounted; name a directory in it", dir);
     }
     return CMD_OK;
 }
@@ -143,11 +86,36 @@ static void print_members(const struct restoring *restoring)
 {
     const struct zab_config *config = &restoring->check.replay.config;
 
-    (void)fail("replica %" PRIu32 " is no member in this backup; nothing was written. Its "
-               "members:",
-               restoring->id);
+    (void)restoring_fail("replica %" PRIu32
+                         " is no member in this backup; nothing was written. Its "
+                         "members:",
+                         restoring->id);
     for (uint32_t i = 0; i < config->count; i++) {
         (void)fprintf(stderr, "  replica %" PRIu32 "\n", config->members[i].id);
+    }
+}
+
+/* Says how to restore what is sound of a directory, after a damaged backup or a gap in it. */
+static void hint_at_sound(const struct restoring *restoring)
+{
+    zxid_t end = restoring->check.sound_end;
+
+    if (!restoring->from_dir) {
+        return;
+    }
+    if (restoring->check.sound > 0) {
+        (void)fprintf(stderr,
+                      "zabra restore: the backups before it are sound, up to zxid 0x%" PRIx64
+                      ". To restore that state, without what was written later:\n"
+                      "  zabra restore --from %s --dir %s --id %" PRIu32
+                      "%s --until-zxid 0x%" PRIx64 "\n",
+                      end, restoring->from_dir, restoring->dir, restoring->id,
+                      restoring->keep_sessions ? " --keep-sessions" : "", end);
+    } else if (restoring->first > 0) {
+        (void)fprintf(stderr,
+                      "zabra restore: to restore the backups before it, move %s to another "
+                      "directory, and call this again\n",
+                      restoring->files[0]);
     }
 }
 
@@ -165,7 +133,7 @@ static int check_backups(struct restoring *restoring, bool may_be_late, bool *re
     }
     *check = (struct backup_check){
         .until = restoring->until, .on_progress = on_progress, .progress_ctx = restoring};
-    begin_progress(restoring, "checked");
+    restoring_begin(restoring, "checked");
     enum err err = backup_check(check, restoring->inputs, restoring->count, why);
 
     progress_clear(&restoring->progress);
@@ -176,7 +144,10 @@ static int check_backups(struct restoring *restoring, bool may_be_late, bool *re
     if (err == ERR_OK) {
         print_members(restoring);
     } else if (!*ret_late) {
-        (void)fail("%s; nothing was written", why);
+        (void)restoring_fail("%s; nothing was written", why);
+        if (err != ERR_BAD_ARGUMENTS) {
+            hint_at_sound(restoring);
+        }
     }
     close_files(restoring);
     backup_check_release(check);
@@ -189,38 +160,52 @@ static int check_backups(struct restoring *restoring, bool may_be_late, bool *re
 static bool suits(const struct restoring *restoring, const struct backup_file *file)
 {
     const struct backup_until *until = &restoring->until;
-    char path[BACKUP_PATH_MAX];
     char why[BACKUP_WHY_MAX];
-    struct backup_head head = {.least = 0};
-    struct backup_open open;
-    struct buf memory;
+    struct backup_head head;
 
     if (!file->full || (until->has_time && file->made_ms > until->time_ms)) {
         return false;
     }
-    (void)snprintf(path, sizeof path, "%.3900s/%s", restoring->from_dir, file->name);
-    if (!until->has_zxid || backup_open(path, &open) != 0) {
-        return true; /* One that cannot be read is reported when it is replayed. */
-    }
-    bool ok = backup_read_head(&open.input, &memory, &head, why) == ERR_OK;
-
-    backup_close(&open);
-    buf_release(&memory);
-    return !ok || head.least <= until->zxid;
+    /* One that cannot be read is reported when it is replayed. */
+    return !until->has_zxid || !backup_dir_head(restoring->from_dir, file->name, &head, why) ||
+           head.least <= until->zxid;
 }
 
-static void take_chain(struct restoring *restoring, size_t first)
+/* Whether the file has the zxid where the replay is to stop: then those after it are not needed. */
+static bool has_until(const struct restoring *restoring, const struct backup_file *file)
+{
+    char why[BACKUP_WHY_MAX];
+    struct backup_head head;
+
+    return restoring->until.has_zxid &&
+           backup_dir_head(restoring->from_dir, file->name, &head, why) &&
+           head.end >= restoring->until.zxid;
+}
+
+static int take_chain(struct restoring *restoring, size_t first)
 {
     size_t end = backup_dir_chain_end(&restoring->backups, first);
 
     restoring->count = 0;
-    for (size_t i = first; i < end && restoring->count < FILES_MAX; i++) {
+    restoring->first = first;
+    for (size_t i = first; i < end; i++) {
+        const struct backup_file *file = &restoring->backups.files[i];
         char *path = restoring->paths[restoring->count];
 
-        (void)snprintf(path, BACKUP_PATH_MAX, "%.3900s/%s", restoring->from_dir,
-                       restoring->backups.files[i].name);
+        if (restoring->count == RESTORE_FILES_MAX) {
+            return restoring_fail(
+                "%s: more than %d increments follow %s; nothing was written. An earlier "
+                "moment (--until-zxid) needs fewer",
+                restoring->from_dir, (int)RESTORE_FILES_MAX - 1,
+                restoring->backups.files[first].name);
+        }
+        (void)snprintf(path, BACKUP_PATH_MAX, "%.3900s/%s", restoring->from_dir, file->name);
         restoring->files[restoring->count++] = path;
+        if (has_until(restoring, file)) {
+            break;
+        }
     }
+    return CMD_OK;
 }
 
 /* Checks the newest chain that has what is wanted. The one after it comes first if it begins after
@@ -237,21 +222,24 @@ static int check_chain(struct restoring *restoring)
         }
     }
     if (first == dir->count) {
-        return fail("%s: has no full backup", restoring->from_dir);
+        return restoring_fail("%s: has no full backup", restoring->from_dir);
     }
     size_t next = backup_dir_chain_end(dir, first);
 
     if (restoring->until.has_time && next < dir->count &&
         dir->files[next - 1].made_ms < restoring->until.time_ms) {
-        take_chain(restoring, next);
-        int code = check_backups(restoring, true, &late);
+        int code = take_chain(restoring, next);
 
+        if (code == CMD_OK) {
+            code = check_backups(restoring, true, &late);
+        }
         if (!late) {
             return code;
         }
     }
-    take_chain(restoring, first);
-    return check_backups(restoring, false, &late);
+    int code = take_chain(restoring, first);
+
+    return code == CMD_OK ? check_backups(restoring, false, &late) : code;
 }
 
 /* Checks the files of the command line, or those of a directory. */
@@ -268,140 +256,25 @@ static int check_all(struct restoring *restoring)
     int error = backup_dir_list(restoring->from_dir, BACKUP_FILES_LISTED, &restoring->backups);
 
     if (error != 0) {
-        return fail("%s: %s", restoring->from_dir, backup_dir_error(error));
+        return restoring_fail("%s: %s", restoring->from_dir, backup_dir_error(error));
     }
-    restoring->paths = mem_zalloc(FILES_MAX, sizeof *restoring->paths);
+    if (restoring->until.has_time) {
+        backup_dir_take_heads(restoring->from_dir, &restoring->backups);
+    }
+    restoring->paths = mem_zalloc(RESTORE_FILES_MAX, sizeof *restoring->paths);
     return check_chain(restoring);
 }
 
-/* ---- The directory. ---- */
+/* ---- The result. ---- */
 
-static int write_store(struct restoring *restoring, struct vfs vfs)
+/* Between which transactions the replay has stopped. */
+static void report_cut(const struct backup_check *check)
 {
-    const struct restore_target base = {.id = restoring->id,
-                                        .incarnation = os_random_u64() | 1,
-                                        .history = os_random_u64() | 1,
-                                        .now_ms = os_wall_ms(),
-                                        .keep_sessions = restoring->keep_sessions};
-    struct restore_target target = base;
-    struct store_report report;
-    char why[BACKUP_WHY_MAX];
-    enum err err = inspect_open(vfs, false, &target.store, &report, NULL);
+    json_auto_t *last = out_time(state_stamp_ms(check->replay.state));
+    json_auto_t *next = out_time(check->next_ms);
 
-    if (err != ERR_OK) {
-        return fail("%s: %s", restoring->part, err_text(err));
-    }
-    restoring->history = target.history;
-    begin_progress(restoring, "restored");
-    err = restore_write(&target, &restoring->check, restoring->inputs, restoring->count,
-                        &restoring->result, why);
-    progress_clear(&restoring->progress);
-    store_close(target.store, err == ERR_OK);
-    return err == ERR_OK ? CMD_OK : fail("%s; %s was removed", why, restoring->part);
-}
-
-/* Removes the files of a directory that has none but files, and the directory. */
-static void remove_part(struct vfs vfs, const char *dir);
-
-static void remove_one(void *arg, const char *name)
-{
-    const struct vfs *vfs = arg;
-
-    (void)vfs->ops->unlink(vfs->ctx, name);
-}
-
-static void remove_part(struct vfs vfs, const char *dir)
-{
-    (void)vfs.ops->list(vfs.ctx, remove_one, &vfs);
-    (void)rmdir(dir);
-}
-
-static void give_one(void *arg, const char *name)
-{
-    struct restoring *restoring = arg;
-    const struct stat *owner = &restoring->owner;
-
-    if (fchownat(restoring->part_fd, name, owner->st_uid, owner->st_gid, AT_SYMLINK_NOFOLLOW) !=
-        0) {
-        restoring->is_roots = true;
-    }
-}
-
-/* Gives all files to the owner of the directory that is replaced: root restores, but a replica has
- * a user of its own. Where there is none, a hint follows. Returns 0, or the number of a system
- * error. */
-static int give_to_owner(struct restoring *restoring, struct vfs vfs)
-{
-    struct stat owner;
-
-    restoring->is_roots = geteuid() == 0;
-    if (!restoring->is_roots || stat(restoring->dir, &owner) != 0 || owner.st_uid == 0) {
-        return 0;
-    }
-    restoring->part_fd = open(restoring->part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    restoring->owner = owner;
-    int error = restoring->part_fd < 0 ? errno : 0;
-
-    if (error == 0) {
-        restoring->is_roots = false;
-        (void)vfs.ops->list(vfs.ctx, give_one, restoring);
-        if (restoring->is_roots || fchown(restoring->part_fd, owner.st_uid, owner.st_gid) != 0) {
-            error = EPERM;
-        }
-        (void)close(restoring->part_fd);
-    }
-    return error;
-}
-
-/* Gives the directory its name; an empty one of that name is replaced. */
-static int put_in_place(const struct restoring *restoring)
-{
-    if (rename(restoring->part, restoring->dir) != 0) {
-        return fail("%s: %s; what was restored is in %s", restoring->dir, strerrordesc_np(errno),
-                    restoring->part);
-    }
-    int error = backup_sync_parent(restoring->dir);
-
-    return error == 0 ? CMD_OK : fail("%s: %s", restoring->dir, strerrordesc_np(error));
-}
-
-/* Length of the path without the slashes at its end. */
-static size_t name_length(const char *path)
-{
-    size_t len = min_size(strlen(path), DIR_MAX);
-
-    while (len > 1 && path[len - 1] == '/') {
-        len--;
-    }
-    return len;
-}
-
-static int write_dir(struct restoring *restoring)
-{
-    struct vfs vfs;
-
-    (void)snprintf(restoring->part, sizeof restoring->part, "%.*s.part",
-                   (int)name_length(restoring->dir), restoring->dir);
-    if (mkdir(restoring->part, 0700) != 0) {
-        return fail("%s: %s%s", restoring->part, strerrordesc_np(errno),
-                    errno == EEXIST ? "; an earlier restore has not ended: remove it" : "");
-    }
-    enum err err = vfs_posix_open(restoring->part, &vfs);
-
-    if (err != ERR_OK) {
-        return fail("%s: %s", restoring->part, err_text(err));
-    }
-    int code = write_store(restoring, vfs);
-    int error = code == CMD_OK ? give_to_owner(restoring, vfs) : 0;
-
-    if (error != 0) {
-        code = fail("%s: its owner cannot be set: %s", restoring->part, strerrordesc_np(error));
-    }
-    if (code != CMD_OK) {
-        remove_part(vfs, restoring->part);
-    }
-    vfs_posix_close(&vfs);
-    return code == CMD_OK ? put_in_place(restoring) : code;
+    (void)printf("the last transaction is of %s, the first one that was left out of %s\n",
+                 json_string_value(last), json_string_value(next));
 }
 
 static void report(const struct restoring *restoring)
@@ -414,6 +287,9 @@ static void report(const struct restoring *restoring)
                  restoring->dir, restoring->id, check->at.zxid, result->digest, restoring->history);
     if (!restoring->keep_sessions) {
         (void)printf("%" PRIu64 " sessions and their ephemerals were removed\n", result->sessions);
+    }
+    if (restoring->until.has_time && check->is_cut) {
+        report_cut(check);
     }
     if (restoring->until.has_time && !check->is_cut) {
         (void)printf("the backups end before %s: they were restored to their end\n",
@@ -437,7 +313,7 @@ static int restore(struct restoring *restoring)
         code = check_all(restoring);
     }
     if (code == CMD_OK) {
-        code = write_dir(restoring);
+        code = restoring_write(restoring);
         close_files(restoring);
         if (code == CMD_OK) {
             report(restoring);
@@ -502,7 +378,7 @@ static int take_id(struct restoring *restoring, const char *id)
 
 static bool take_file(struct restoring *restoring, const char *file)
 {
-    if (restoring->count == FILES_MAX) {
+    if (restoring->count == RESTORE_FILES_MAX) {
         return false;
     }
     restoring->files[restoring->count++] = file;
@@ -538,7 +414,7 @@ static int take_args(struct restoring *restoring, int arg_count, char **args)
             ok = take_file(restoring, args[i++]);
         }
         if (!ok) {
-            return OUT_USAGE(&cmd_restore, "more than %d backups", (int)FILES_MAX);
+            return OUT_USAGE(&cmd_restore, "more than %d backups", (int)RESTORE_FILES_MAX);
         }
     }
     if (restoring->count == 0) {

@@ -8,14 +8,15 @@
 
 enum {
     UUID_LEN = 36,
-    HASH_LEN = 28 /* A SHA-1 in base64, as ACLs have it. */
+    PLAIN_LEN = 12, /* A word of a sentence has at most so many small letters. */
+    HASH_LEN = 28   /* A SHA-1 in base64, as ACLs have it. */
 };
 
 /* A value behind one of these words, in any case, is a secret. */
 static const char *const words[] = {
-    "password",   "passwd",    "passphrase",  "pwd",         "secret",     "token",
-    "api_key",    "api-key",   "apikey",      "credential",  "basic ",     "bearer ",
-    "zk-session", "signature", "superdigest", "private_key", "privatekey", "access_key"};
+    "password",    "passwd",      "passphrase", "pwd",        "secret",  "token",      "api_key",
+    "api-key",     "apikey",      "credential", "basic ",     "bearer ", "zk-session", "signature",
+    "superdigest", "private_key", "privatekey", "access_key", "-key",    "_key",       "pass"};
 
 /* All that follows on the line is a secret. */
 static const char *const heads[] = {"authorization", "cookie"};
@@ -152,8 +153,98 @@ static size_t userinfo_at(struct slice text)
     return 0;
 }
 
+/* Returns the length of what is not blank, nor one of these characters. */
+static size_t word_len(struct slice text, const char *ends)
+{
+    size_t len = 0;
+
+    while (len < text.len && !isspace(text.data[len]) && !strchr(ends, text.data[len])) {
+        len++;
+    }
+    return len;
+}
+
+/* Returns the length of "name:value" at the beginning, `*ret_name` that of "name:"; 0: there is
+ * none. */
+static size_t pair_at(struct slice text, size_t *ret_name)
+{
+    size_t name = word_len(text, ":\"',/");
+
+    if (name == 0 || name >= text.len || text.data[name] != ':') {
+        return 0;
+    }
+    size_t value = word_len(slice_from(text, name + 1), "\"',");
+
+    *ret_name = name + 1;
+    return value > 0 ? name + 1 + value : 0;
+}
+
+/* Returns the length of credentials of a command line, such as "-u name:password", or of an
+ * identity, such as "digest:name:password"; 0: there are none. `*ret_keep` bytes are no secret. */
+static size_t credentials_at(struct slice text, size_t *ret_keep)
+{
+    size_t name = 0;
+    size_t at = 0;
+
+    if (begins(text, "digest:") || begins(text, "digest ")) {
+        at = strlen("digest:");
+    } else if (begins(text, "-")) {
+        while (at < text.len && (isalpha(text.data[at]) || text.data[at] == '-')) {
+            at++;
+        }
+        bool attached = begins(text, "-u") && at < text.len && text.data[at] == ':';
+        bool user = at >= 2 && (tolower(text.data[at - 1]) == 'u' || begins(text, "--user") ||
+                                begins(text, "--proxy-user"));
+
+        at = attached ? 2 : user ? at : text.len;
+        while (at < text.len && strchr("= \"'", text.data[at])) {
+            at++;
+        }
+    } else {
+        return 0;
+    }
+    size_t pair = at < text.len ? pair_at(slice_from(text, at), &name) : 0;
+
+    *ret_keep = at + name;
+    return pair > 0 ? at + pair : 0;
+}
+
+/* Returns the length of a value. One within quotes ends with its quote. */
+static size_t value_len(struct slice text, bool quoted)
+{
+    const char *ends = quoted ? "\"'" : " \t\"',;&";
+    size_t at = 0;
+
+    while (at < text.len && !strchr(ends, text.data[at])) {
+        at += text.data[at] == '\\' ? 2 : 1; /* An escaped quote belongs to the value. */
+    }
+    return min_size(at, text.len);
+}
+
+/* Whether a word behind a blank looks like a secret, not like the next word of a sentence. */
+static bool is_odd(struct slice text)
+{
+    size_t len = word_len(text, "");
+    size_t letters = 0;
+
+    while (letters < len && islower(text.data[letters])) {
+        letters++;
+    }
+    return letters < word_len(text, ".,;:") || len > PLAIN_LEN;
+}
+
+static bool holds_one(struct slice text, const char *set)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (strchr(set, text.data[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns the length of the rest of a name, its separator, and the value up to the next blank,
- * quote or delimiter. A value within quotes ends with its quote. 0: no separator, so no value. */
+ * quote or delimiter; of an object or a list, the rest of the line. 0: there is no value. */
 static size_t value_at(struct slice text, bool needs_separator)
 {
     size_t at = 0;
@@ -163,22 +254,16 @@ static size_t value_at(struct slice text, bool needs_separator)
     }
     size_t name = at;
 
-    while (at < text.len && strchr("\"'\\ \t:=>{", text.data[at])) {
+    while (at < text.len && strchr("\"'\\ \t:=>{[", text.data[at])) {
         at++;
     }
     struct slice between = slice_make(text.data + name, at - name);
+    struct slice rest = slice_from(text, at);
 
-    if (needs_separator && slice_find(between, ':') == between.len &&
-        slice_find(between, '=') == between.len) {
+    if (needs_separator && !holds_one(between, ":=") && !(between.len > 0 && is_odd(rest))) {
         return 0;
     }
-    bool quoted = slice_find(between, '"') < between.len || slice_find(between, '\'') < between.len;
-    const char *ends = quoted ? "\"'" : " \t\"',;&";
-
-    while (at < text.len && !strchr(ends, text.data[at])) {
-        at++;
-    }
-    return at;
+    return holds_one(between, "{[") ? text.len : at + value_len(rest, holds_one(between, "\"'"));
 }
 
 /* Returns how many bytes at the beginning are a secret; `*ret_keep` of them name it and are kept.
@@ -200,8 +285,12 @@ static size_t secret_at(struct slice text, size_t *ret_keep)
         *ret_keep = word;
         return value > 0 ? word + value : 0;
     }
-    size_t found = userinfo_at(text);
+    size_t found = credentials_at(text, ret_keep);
 
+    if (found > 0) {
+        return found;
+    }
+    found = userinfo_at(text);
     *ret_keep = found > 0 ? 3 : 0;
     if (found == 0) {
         found = hash_at(text);
@@ -229,7 +318,7 @@ void redact_log_line(struct redaction *redaction, struct slice line, struct buf 
 
         buf_append(out, rest.data, secret > 0 ? keep : 1);
         if (secret > 0) {
-            buf_append_str(out, keep == 3 ? REDACTED "@" : "=" REDACTED);
+            buf_append_str(out, begins(rest, "://") ? REDACTED "@" : "=" REDACTED);
         }
         at += secret > 0 ? secret : 1;
     }

@@ -231,13 +231,15 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     return code;
 }
 
-/* Whether to try the next replica: it may answer, and nothing was transferred yet. */
+/* Whether to try the next replica: it may answer, and nothing was transferred yet. A replica that
+ * has reached a limit of transfers, or makes another backup, is not the only one. */
 static bool may_try_next(const struct cli *cli, const struct transfer *transfer, int code)
 {
     long status = cli->client->error.status;
 
-    return client_unserved(code) && transfer->progress.bytes == 0 &&
-           (status == 0 || status == HTTP_UNAVAILABLE);
+    return transfer->progress.bytes == 0 &&
+           (status == HTTP_TOO_MANY ||
+            (client_unserved(code) && (status == 0 || status == HTTP_UNAVAILABLE)));
 }
 
 int transfer_run(struct cli *cli, struct transfer *transfer)

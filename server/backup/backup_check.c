@@ -102,7 +102,7 @@ static enum err on_snapshot(void *ctx, const struct vfs *vfs, const char *name)
 
 /* Whether the record lies behind the place where the replay is to stop. A change of the members has
  * the time of the transaction before it. */
-static bool is_behind(const struct backup_check *check, const struct logrec *rec)
+static bool is_behind(struct backup_check *check, const struct logrec *rec)
 {
     struct wire_reader reader;
     struct txn_header header;
@@ -110,9 +110,13 @@ static bool is_behind(const struct backup_check *check, const struct logrec *rec
     if (check->until.has_zxid && rec->zxid > check->until.zxid) {
         return true;
     }
-    return check->until.has_time && rec->type == LOGREC_TXN &&
-           txn_open(&reader, logrec_payload(rec), &header) == ERR_OK &&
-           header.stamp_ms > check->until.time_ms;
+    if (check->until.has_time && rec->type == LOGREC_TXN &&
+        txn_open(&reader, logrec_payload(rec), &header) == ERR_OK &&
+        header.stamp_ms > check->until.time_ms) {
+        check->next_ms = header.stamp_ms;
+        return true;
+    }
+    return false;
 }
 
 static enum err on_record(void *ctx, struct logrec *rec)
@@ -141,12 +145,13 @@ static void on_progress(void *ctx, uint64_t bytes, uint64_t size)
     }
 }
 
-/* Whether a restored ensemble has epochs and zxids left. */
+/* Whether a restored ensemble has epochs and zxids left: its sessions are closed behind the place
+ * where the replay has stopped. */
 static enum err check_numbers(struct backup_check *check)
 {
     const struct replay *replay = &check->replay;
     uint32_t epoch = max_u32(zxid_epoch(check->end), zxid_epoch(replay->config.version));
-    uint64_t counters = UINT32_MAX - zxid_counter(check->end);
+    uint64_t counters = UINT32_MAX - zxid_counter(replay->at);
 
     if (epoch > BACKUP_EPOCH_MAX) {
         return refuse(check, ERR_TOO_LARGE,
@@ -155,9 +160,9 @@ static enum err check_numbers(struct backup_check *check)
     }
     if (counters < state_session_count(replay->state)) {
         return refuse(check, ERR_TOO_LARGE,
-                      "ends with zxid 0x%" PRIx64
+                      "is restored at zxid 0x%" PRIx64
                       ": no zxids are left in its epoch to close its sessions",
-                      check->end);
+                      replay->at);
     }
     return ERR_OK;
 }
@@ -182,8 +187,10 @@ static enum err check_one(struct backup_check *check, const struct backup_input 
         memcmp(check->replay.config.cluster, check->cluster, sizeof check->cluster) != 0) {
         err = refuse(check, ERR_CORRUPT, "has a configuration of another cluster");
     }
-    THEN(err, check_numbers(check));
-    check->name = NULL;
+    if (err == ERR_OK) {
+        check->sound++;
+        check->sound_end = check->end;
+    }
     return err;
 }
 
@@ -204,6 +211,11 @@ static enum err check_until(struct backup_check *check)
                       " at the earliest: use an older one",
                       check->least);
     }
+    if (until->has_time && state_stamp_ms(check->replay.state) == 0) {
+        return refuse(check, ERR_BAD_ARGUMENTS,
+                      "no transaction of the backups is as old as the time: give a later time, or "
+                      "an older backup");
+    }
     if (until->has_time && state_stamp_ms(check->replay.state) > until->time_ms) {
         return refuse(check, ERR_BAD_ARGUMENTS,
                       "this full backup is later than the time: use an older one");
@@ -220,9 +232,12 @@ enum err backup_check(struct backup_check *check, const struct backup_input *inp
     check->why = why;
     check->replay.level_max = ZAB_LEVEL_KNOWN;
     check->mark = (struct backup_mark){.is_known = false};
+    check->sound = 0;
     for (size_t i = 0; i < count && err == ERR_OK; i++) {
         err = check_one(check, &inputs[i]);
     }
+    THEN(err, check_numbers(check));
+    check->name = NULL;
     if (err != ERR_OK) {
         return err;
     }

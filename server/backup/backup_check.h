@@ -30,6 +30,9 @@ struct backup_check {
     int64_t made_ms;       /* When that was made. */
     struct backup_mark at; /* Where the replay stopped. */
     bool is_cut;           /* Because of `until`. */
+    int64_t next_ms;       /* With has_time and is_cut: time of the first transaction left out. */
+    size_t sound;          /* Backups that were read to their end without an error. */
+    zxid_t sound_end;      /* End of the last one of them. */
     uint64_t records;      /* Records that were replayed. */
 
     void (*on_progress)(void *ctx, uint64_t bytes, uint64_t size);

@@ -309,6 +309,19 @@ static void set_up_slow(void)
                      0);
 }
 
+/* Its place of backups is taken: another replica has one. */
+TEST(a_busy_replica_is_passed_over, set_up_slow, tear_down)
+{
+    struct shell_job job;
+
+    set_first(0);
+    shell_start(&job, "$BACKUP $OUT/a 2>&1");
+    assert_int_equal(shell("eval \"$LIB\"; await '[ -s $OUT/a.part ]'"), 0);
+    assert_int_equal(shell("$BACKUP $OUT/b"), 0);
+    assert_null(strstr(shell_output, "replica 1\n"));
+    shell_finish(&job, 0, "replica 1");
+}
+
 TEST(the_leader_dies_while_it_sends_a_backup, set_up_slow, tear_down)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);

@@ -110,3 +110,57 @@ TEST(a_full_backup_follows_an_old_one, set_up, tear_down)
     assert_string_equal(after_shift(-25 * HOUR_MS), "full more full ");
     assert_string_equal(after_shift(HOUR_MS), "full more full "); /* Of the future. */
 }
+
+/* What is sound before a gap, or a damaged file, can be restored by the command that is printed. */
+TEST(the_sound_backups_of_a_chain_can_be_restored, set_up, tear_down)
+{
+    assert_int_equal(shell("for i in 1 2 3 4; do zabra create /a$i x && $BACKUP --since-last $OUT "
+                           "|| exit 1; done 2>/dev/null; rm $(ls $OUT/*more.backup | sed -n 2p)"),
+                     0);
+    assert_false(is_restorable());
+    assert_non_null(strstr(shell_output, "are sound, up to zxid 0x"));
+    assert_int_equal(shell("L=$(zabra inspect -o json $(ls $OUT/*more.backup | head -1) | jq -r "
+                           ".last); C=$(zabra restore --from $OUT --dir $D/new --id 1 2>&1 | tail "
+                           "-1); eval $C | grep \"at zxid $L\""),
+                     0);
+    /* The full one is damaged, and there is an older chain. */
+    assert_int_equal(shell("rm $(ls $OUT/*more.backup | tail -1) && $BACKUP $OUT && F=$(ls "
+                           "$OUT/*full.backup | tail -1) && printf x | dd of=$F bs=1 seek=900 "
+                           "conv=notrunc 2>/dev/null"),
+                     0);
+    assert_false(is_restorable());
+    assert_non_null(strstr(shell_output, "to restore the backups before it, move "));
+    assert_int_equal(shell("mv $(ls $OUT/*full.backup | tail -1) $D/"), 0);
+    assert_true(is_restorable());
+}
+
+TEST(a_chain_that_is_too_long_is_refused, set_up, tear_down)
+{
+    assert_int_equal(shell("zabra create /a x && $BACKUP $OUT && cd $OUT && seq -f "
+                           "20990101T%%06.0f.000Z-more.backup 1 1000 | xargs touch"),
+                     0);
+    assert_false(is_restorable());
+    assert_non_null(strstr(shell_output, "more than 999 increments follow"));
+}
+
+/* A fresh ensemble does not know the time at once. */
+TEST(a_time_before_all_transactions_is_refused, set_up, tear_down)
+{
+    assert_int_equal(
+        shell("eval \"$LIB\"; zabra create /a x && await 'zabra set /a x >/dev/null; [ "
+              "$(zabra stat -o json /a | jq .mtime) -gt 0 ]' && $BACKUP $OUT"),
+        0);
+    assert_int_equal(shell("zabra restore --from $OUT --dir $D/new --id 1 --until-time "
+                           "2020-01-01T00:00:00Z 2>&1; code=$?; [ ! -e $D/new ] || exit 99; exit "
+                           "$code"),
+                     1);
+    assert_non_null(strstr(shell_output, "no transaction of the backups is as old as the time"));
+    assert_int_equal(
+        shell(
+            "T=$(($(date +%%s) + 1)); while [ $(date +%%s) -lt $((T + 1)) ]; do sleep 0.05; done; "
+            "zabra create /c x && rm $OUT/* && $BACKUP $OUT && zabra restore --from $OUT --dir "
+            "$D/new --id 1 --until-time $(date -u -d @$T +%%Y-%%m-%%dT%%H:%%M:%%SZ)"),
+        0);
+    assert_non_null(strstr(shell_output, "the last transaction is of 20"));
+    assert_non_null(strstr(shell_output, ", the first one that was left out of 20"));
+}

@@ -410,6 +410,13 @@ static void check_chain(struct world *world, size_t first)
     }
     enum err err = backup_check(check, inputs, count, why);
 
+    /* Before the first transaction there is nothing to restore. */
+    if (by_time && world->stamps[zxid_counter(until)] == 0) {
+        assert_int_equal(err, ERR_BAD_ARGUMENTS);
+        backup_check_release(check);
+        mem_free(check);
+        return;
+    }
     if (err != ERR_OK) {
         print_error("%s\n", why);
     }
