@@ -138,6 +138,28 @@ static void name_file(struct backup_place *place, bool full)
     }
 }
 
+/* Gives the part to the user that owns the newest backup of the directory, when root takes a backup
+ * by hand: the timer, which runs as that user, has to read it. Not in a directory where another
+ * user than its owner could have put a file of that name. Returns 0 or an errno. */
+static int give_to_owner(const struct backup_place *place)
+{
+    const struct backup_dir *dir = &place->dir;
+    char newest[BACKUP_PATH_MAX];
+    struct stat owner;
+    struct stat folder;
+
+    if (geteuid() != 0 || dir->count == 0 || stat(place->target, &folder) != 0 ||
+        (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return 0;
+    }
+    (void)snprintf(newest, sizeof newest, "%.3900s/%s", place->target,
+                   dir->files[dir->count - 1].name);
+    if (lstat(newest, &owner) != 0 || owner.st_uid != folder.st_uid) {
+        return 0;
+    }
+    return fchown(place->fd, owner.st_uid, owner.st_gid) == 0 ? 0 : errno;
+}
+
 int backup_place_begin(struct backup_place *place, bool full)
 {
     const char *why = NULL;
@@ -150,9 +172,12 @@ int backup_place_begin(struct backup_place *place, bool full)
     }
     (void)snprintf(place->part, sizeof place->part, "%.3990s" BACKUP_PART, place->path);
     place->fd = backup_part_open(place->part, &why);
-    return place->fd >= 0
-               ? CMD_OK
-               : cli_fail(place->cli, CMD_FAILED, "File", "%.900s: %s", place->part, why);
+    if (place->fd < 0) {
+        return cli_fail(place->cli, CMD_FAILED, "File", "%.900s: %s", place->part, why);
+    }
+    int error = give_to_owner(place);
+
+    return error == 0 ? CMD_OK : backup_place_fail(place, place->part, error);
 }
 
 void backup_place_drop(struct backup_place *place)

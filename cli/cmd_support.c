@@ -274,6 +274,27 @@ static int begin(struct support *support)
     return support->fd < 0 ? fail_file(support, support->part, errno) : CMD_OK;
 }
 
+/* Gives the complete file its name; an existing file is not replaced. Not all file systems can do
+ * that in one step, and not all of these have hard links. Returns 0 or an errno. */
+static int publish(const struct support *support)
+{
+    struct stat unused;
+
+    if (renameat2(AT_FDCWD, support->part, AT_FDCWD, support->path, RENAME_NOREPLACE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return errno;
+    }
+    if (link(support->part, support->path) == 0) {
+        return 0;
+    }
+    if (errno == EEXIST || lstat(support->path, &unused) == 0) {
+        return EEXIST;
+    }
+    return rename(support->part, support->path) == 0 ? 0 : errno;
+}
+
 /* Completes the file, or removes what is there of it. Returns the exit code. */
 static int end(struct support *support, int code)
 {
@@ -284,8 +305,8 @@ static int end(struct support *support, int code)
     if (close(support->fd) != 0 && !support->error) {
         support->error = errno;
     }
-    if (code == CMD_OK && !support->error && link(support->part, support->path) != 0) {
-        support->error = errno; /* An existing file is not replaced. */
+    if (code == CMD_OK && !support->error) {
+        support->error = publish(support);
     }
     (void)unlink(support->part);
     return code == CMD_OK && support->error ? fail_file(support, support->path, support->error)
