@@ -272,7 +272,7 @@ static const char *judge_part(const struct stat *part)
 
 int backup_part_open(const char *path, const char **ret_why)
 {
-    struct stat part;
+    struct stat part = {.st_mode = 0};
     int error = ESTALE;
     int fd = -1;
 

@@ -179,29 +179,36 @@ static size_t pair_at(struct slice text, size_t *ret_name)
     return value > 0 ? name + 1 + value : 0;
 }
 
+/* Returns the length of an option of a command line behind which credentials stand, such as "-u" or
+ * "--user"; 0: there is none. */
+static size_t option_at(struct slice text)
+{
+    size_t at = 0;
+
+    while (at < text.len && (isalpha(text.data[at]) || text.data[at] == '-')) {
+        at++;
+    }
+    if (begins(text, "-u") && at < text.len && text.data[at] == ':') {
+        return strlen("-u"); /* "-uname:password". */
+    }
+    bool is_user = begins(text, "--user") || begins(text, "--proxy-user");
+
+    return at >= 2 && (is_user || tolower(text.data[at - 1]) == 'u') ? at : 0;
+}
+
 /* Returns the length of credentials of a command line, such as "-u name:password", or of an
  * identity, such as "digest:name:password"; 0: there are none. `*ret_keep` bytes are no secret. */
 static size_t credentials_at(struct slice text, size_t *ret_keep)
 {
+    bool is_digest = begins(text, "digest:") || begins(text, "digest ");
+    size_t at = is_digest ? strlen("digest:") : begins(text, "-") ? option_at(text) : 0;
     size_t name = 0;
-    size_t at = 0;
 
-    if (begins(text, "digest:") || begins(text, "digest ")) {
-        at = strlen("digest:");
-    } else if (begins(text, "-")) {
-        while (at < text.len && (isalpha(text.data[at]) || text.data[at] == '-')) {
-            at++;
-        }
-        bool attached = begins(text, "-u") && at < text.len && text.data[at] == ':';
-        bool user = at >= 2 && (tolower(text.data[at - 1]) == 'u' || begins(text, "--user") ||
-                                begins(text, "--proxy-user"));
-
-        at = attached ? 2 : user ? at : text.len;
-        while (at < text.len && strchr("= \"'", text.data[at])) {
-            at++;
-        }
-    } else {
+    if (at == 0) {
         return 0;
+    }
+    while (at < text.len && strchr("= \"'", text.data[at])) {
+        at++;
     }
     size_t pair = at < text.len ? pair_at(slice_from(text, at), &name) : 0;
 
