@@ -9,6 +9,7 @@ void zk_call_free(struct zk_call *take_call)
 {
     budget_shares_give(&take_call->zk->calls, take_call->address_key, take_call->bytes);
     take_call->zk->gave_room = true;
+    zk_gather_free(take_call->gather);
     zk_request_release(&take_call->req);
     op_request_free(take_call->request);
     buf_release(&take_call->acls);

@@ -76,8 +76,14 @@ static void put_acl(struct buf *out, const struct blob *acl)
     zk_patch_int(out, at, count);
 }
 
-static void put_children(struct buf *out, const struct op_result *result)
+static void put_children(struct buf *out, const struct op_result *result,
+                         const struct zk_names *names)
 {
+    if (names && names->known) {
+        zk_put_int(out, (int32_t)names->count);
+        (void)buf_append_slice(out, buf_slice(&names->bytes));
+        return;
+    }
     zk_put_int(out, (int32_t)result->entry_count);
     for (uint32_t i = 0; i < result->entry_count; i++) {
         zk_put_bytes(out, result->entries[i].path);
@@ -92,7 +98,7 @@ static void put_path(struct buf *out, struct slice path, const struct op_result 
 
 /* Writes what follows a header without an error. */
 static void put_record(struct buf *out, int32_t type, const struct op_args *args,
-                       const struct op_result *result)
+                       const struct op_result *result, const struct zk_names *names)
 {
     switch (type) {
     case ZK_CREATE:
@@ -118,10 +124,10 @@ static void put_record(struct buf *out, int32_t type, const struct op_args *args
         put_stat(out, &result->stat);
         break;
     case ZK_GET_CHILDREN:
-        put_children(out, result);
+        put_children(out, result, names);
         break;
     case ZK_GET_CHILDREN2:
-        put_children(out, result);
+        put_children(out, result, names);
         put_stat(out, &result->stat);
         break;
     default: /* delete, check */
@@ -167,7 +173,7 @@ static enum zk_code element_code(const struct zk_request *request, uint32_t i,
 /* Writes the results of a multi. When one element of a multi of writes has failed, all are errors:
  * that of an element before it is ZK_OK. */
 static void put_results(struct buf *out, const struct zk_request *request,
-                        const struct op_result *result)
+                        const struct op_result *result, const struct zk_names *names)
 {
     const struct op_args *ops = request->args.ops;
 
@@ -181,7 +187,7 @@ static void put_results(struct buf *out, const struct zk_request *request,
             continue;
         }
         put_element_header(out, request->types[i], false, ZK_OK);
-        put_record(out, request->types[i], &ops[i], one);
+        put_record(out, request->types[i], &ops[i], one, names ? &names[i] : NULL);
     }
     put_end(out);
 }
@@ -240,7 +246,7 @@ void zk_encode_decided(struct buf *out, const struct zk_request *request, zxid_t
 }
 
 void zk_encode_result(struct buf *out, const struct zk_request *request,
-                      const struct op_result *result, zxid_t zxid)
+                      const struct op_result *result, const struct zk_names *names, zxid_t zxid)
 {
     bool has_results = is_multi(request) && result->result_count > 0;
     enum zk_code code = zk_error_code(result->err);
@@ -248,7 +254,7 @@ void zk_encode_result(struct buf *out, const struct zk_request *request,
 
     ASSERT(code != ZK_CLOSE);
     if (has_results) {
-        put_results(out, request, result);
+        put_results(out, request, result, names);
     } else if (code == ZK_OK && request->type == ZK_SYNC) {
         if (request->path.data) {
             zk_put_bytes(out, request->path);
@@ -256,7 +262,7 @@ void zk_encode_result(struct buf *out, const struct zk_request *request,
             zk_put_null(out);
         }
     } else if (code == ZK_OK) {
-        put_record(out, request->type, &request->args, result);
+        put_record(out, request->type, &request->args, result, names);
     }
     zk_frame_end(out, frame);
 }

@@ -24,10 +24,18 @@ void zk_encode_code(struct buf *out, int32_t xid, zxid_t zxid, enum zk_code code
 /* Answers a request of kind ZK_DECIDED; writes nothing when its code is ZK_CLOSE. */
 void zk_encode_decided(struct buf *out, const struct zk_request *request, zxid_t zxid);
 
+/* Names of children that are encoded already, each as zk_put_bytes does. */
+struct zk_names {
+    struct buf bytes;
+    uint32_t count;
+    bool known; /* Else the names are in the result. */
+};
+
 /* Answers a request of kind ZK_GATE or ZK_READ with its result. The code of result->err must not be
- * ZK_CLOSE. getChildren: all children are in `result`; else zk_list_begin. */
+ * ZK_CLOSE, and neither must those of its elements. `names`: for each element of a multi, or for
+ * the request itself; NULL: all names are in the result. */
 void zk_encode_result(struct buf *out, const struct zk_request *request,
-                      const struct op_result *result, zxid_t zxid);
+                      const struct op_result *result, const struct zk_names *names, zxid_t zxid);
 
 /* Answers the first frame. timeout_ms 0: the session does not exist (any more), or the passwd is
  * wrong; then `session` and `passwd` are not looked at. */

@@ -42,14 +42,28 @@ static bool add_watch(struct zk_call *call, const struct op_result *result, zxid
     return err == ERR_OK;
 }
 
+/* Returns the error that ends the connection, of the whole or of an element; ERR_OK: none. */
+static enum err fatal_error(const struct op_result *result)
+{
+    enum err err = zk_error_code(result->err) == ZK_CLOSE ? result->err : ERR_OK;
+
+    for (uint32_t i = 0; i < result->result_count && err == ERR_OK; i++) {
+        enum err one = result->results[i].err;
+
+        err = zk_error_code(one) == ZK_CLOSE ? one : ERR_OK;
+    }
+    return err;
+}
+
 /* Replies to a read. False when events must leave first: then the read runs again. */
 static bool reply(struct zk_call *call, const struct op_result *result)
 {
     struct zk_conn *conn = call->conn;
     zxid_t zxid = max_u64(result->upto, result->zxid);
+    enum err fatal = fatal_error(result);
 
-    if (zk_error_code(result->err) == ZK_CLOSE) {
-        zk_close_lost(conn, zk_error_reason(result->err));
+    if (fatal != ERR_OK) {
+        zk_close_lost(conn, zk_error_reason(fatal));
         return true;
     }
     if (zxid < conn->seen) { /* An older state has replaced the one that the client has seen. */
@@ -59,66 +73,66 @@ static bool reply(struct zk_call *call, const struct op_result *result)
     if (!zk_order_allows(call, zxid)) {
         return false;
     }
+    gate_note_request(call->zk->gate, &call->req.args, &conn->principal);
     if (add_watch(call, result, zxid)) {
         zk_reply_result(call, result, zxid);
     }
     return true;
 }
 
+/* Whether a list is not whole, or not of one state. */
 static bool is_cut_off(const struct op_result *result)
 {
-    bool more = result->more;
+    bool cut = result->more || (result->upto != 0 && result->upto != result->zxid);
 
-    for (uint32_t i = 0; i < result->result_count; i++) {
-        more = more || result->results[i].more;
+    for (uint32_t i = 0; i < result->result_count && !cut; i++) {
+        cut = result->results[i].more || result->results[i].err == ERR_TOO_LARGE;
     }
-    return more;
+    return cut;
 }
 
-/* Whether a multiRead does not fit into one short hold of the lock. */
-static bool is_large(const struct op_result *result)
+/* Reads what does not fit into one short hold of the lock. */
+static bool gather(struct zk_call *call)
 {
-    for (uint32_t i = 0; i < result->result_count; i++) {
-        if (result->results[i].more || result->results[i].err == ERR_TOO_LARGE) {
-            return true;
-        }
-    }
-    return false;
-}
+    struct op_result result;
+    bool done = true;
 
-static void look(struct zk_call *call, struct op_result *result)
-{
-    struct view *view = gate_view(call->zk->gate);
-    const struct op_principal *who = &call->conn->principal;
-
-    if (call->req.args.op == OP_CHILDREN) {
-        view_all_children(view, who, &call->req.args, result);
-        return;
+    switch (zk_gather_run(call, &result)) {
+    case ZK_GATHERED_PART:
+        return false;
+    case ZK_GATHERED_LOST:
+        zk_close_lost(call->conn, "not_ready");
+        return true;
+    case ZK_GATHERED_TOO_LARGE:
+    case ZK_GATHERED_LATE:
+        zk_reply_code(call, ZK_THROTTLED);
+        return true;
+    case ZK_GATHERED_ALL:
+        break;
     }
-    view_run(view, who, &call->req.args, result);
-    if (is_large(result)) {
-        op_result_release(result);
-        view_all_multi(view, who, &call->req.args, result);
-    }
+    done = reply(call, call->req.multi || result.result_count == 0 ? &result : &result.results[0]);
+    op_result_release(&result);
+    return done;
 }
 
 bool zk_read_run(struct zk_call *call)
 {
     struct op_result result;
-    bool done = true;
+    bool in_queue = call->memory;
+    bool done = false;
 
     if (!zk_read_may(call)) {
         return true;
     }
-    gate_note_request(call->zk->gate, &call->req.args, &call->conn->principal);
+    if (call->gather_since_us != 0) {
+        return gather(call);
+    }
     op_result_init(&result);
-    look(call, &result);
-    if (result.err == ERR_TOO_LARGE) {
-        zk_reply_code(call, ZK_THROTTLED); /* More znodes than view_all_multi reads. */
-    } else if (is_cut_off(&result)) {
-        zk_close_lost(call->conn, "reply_too_large");
-    } else {
+    view_run(gate_view(call->zk->gate), &call->conn->principal, &call->req.args, &result);
+    if (!is_cut_off(&result)) {
         done = reply(call, &result);
+    } else if (in_queue) {
+        done = gather(call);
     }
     op_result_release(&result);
     return done;

@@ -104,7 +104,7 @@ void zk_reply_result(struct zk_call *call, const struct op_result *result, zxid_
     size_t at = out->len;
 
     zk_order_saw(conn, zxid);
-    zk_encode_result(out, &call->req, result, conn->seen);
+    zk_encode_result(out, &call->req, result, zk_gather_names(call->gather), conn->seen);
     if (!zk_out_end(conn, at)) {
         zk_close_lost(conn, "reply_too_large");
         return;

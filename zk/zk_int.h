@@ -91,6 +91,7 @@ struct zk_metrics {
 
 struct zk_conn;
 struct zk_call;
+struct zk_gather;
 
 /* A mailbox that the loop waits on. */
 struct zk_inbox {
@@ -140,6 +141,7 @@ struct zk {
     struct list conns;    /* All connections, by zk_conn.node. */
     struct list turn;     /* By zk_conn.turn: connections with something to run or to send. */
     struct list later;    /* By zk_conn.turn: their next turn comes after another poll. */
+    uint32_t gathers;     /* Long lists that are being read. */
     uint64_t now_us;      /* When the clock was read last, for a request or a reply. */
     uint64_t end_us;      /* When the turn that runs ends. */
     struct list held;     /* By zk_conn.held: the gate had no room. */
@@ -296,6 +298,8 @@ struct zk_call {
     uint64_t waits_since_us;   /* Since when it waits for changes that its reply shows; 0: never. */
     zxid_t upto;               /* setWatches: the newest state of the paths that are done. */
     uint32_t counted;          /* getAllChildrenNumber: znodes so far; `acls` has the last one. */
+    struct zk_gather *gather;  /* Long lists that are being read; NULL: none. */
+    uint64_t gather_since_us;  /* Since when they are read, or wait for that; 0: never. */
     uint8_t hash[ZK_HASH_LEN]; /* About a session: of its secret. */
 };
 
@@ -399,6 +403,24 @@ enum err zk_watch_add(struct zk_conn *conn, enum watch_kind kind, struct slice p
 void zk_reply_code(struct zk_call *call, enum zk_code code);
 void zk_reply_result(struct zk_call *call, const struct op_result *result, zxid_t zxid);
 void zk_reply_count(struct zk_call *call, enum err err); /* For a reply that was written. */
+
+/* ---- gather.c: long lists of children ---- */
+
+enum zk_gathered {
+    ZK_GATHERED_PART,      /* It continues in another turn, which comes by itself. */
+    ZK_GATHERED_ALL,       /* `*ret_result` is a multi of all elements, of one state, but for the
+                              names in zk_gather_names. The caller releases it. */
+    ZK_GATHERED_TOO_LARGE, /* The reply would exceed ZK_REPLY_MAX. */
+    ZK_GATHERED_LATE,      /* The lists have changed for requestTimeout, or there was no time. */
+    ZK_GATHERED_LOST       /* This replica may not show its state any more. */
+};
+
+/* Reads the lists of a call of the queue: getChildren, getChildren2, multiRead. */
+enum zk_gathered zk_gather_run(struct zk_call *call, struct op_result *ret_result);
+
+/* Returns the names of each element; NULL without lists that are read like this. */
+const struct zk_names *zk_gather_names(const struct zk_gather *gather);
+void zk_gather_free(struct zk_gather *take_gather); /* Accepts NULL. */
 
 /* ---- read.c, lists.c, auth.c: requests that this thread runs. True when the request is answered
  * or its connection has ended; false: it runs again. ---- */

@@ -17,7 +17,6 @@ enum {
     VIEW_BYTES_MAX = 1 << 20,       /* Bytes of names and paths. */
     VIEW_DATA_BYTES_MAX = 16 << 20, /* Bytes of data in one answer; a page ends there. */
     VIEW_SEARCH_NODES_MAX = 10000,  /* Znodes that one search visits. */
-    VIEW_MULTI_NODES_MAX = 100000,  /* Znodes of view_all_multi. */
     VIEW_SEARCH_US = 20000          /* Time after which a search ends and reports `more`. */
 };
 
@@ -85,17 +84,10 @@ void view_read_done(struct view *view);
 void view_run(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result);
 
-/* Lists the names of all children of args->path, as they are in one state: result->zxid. If they
- * change between two holds of the lock again and again, one hold lists all of them. The answer ends
- * with `more` where it would be too large. Any thread. */
-void view_all_children(struct view *view, const struct op_principal *who,
-                       const struct op_args *args, struct op_result *result);
-
-/* Runs a multi of get, stat, exists and children, with all children of each, as they are in one
- * state: result->zxid. If the state changes between two holds of the lock again and again, one hold
- * reads all elements. ERR_TOO_LARGE: more than VIEW_MULTI_NODES_MAX znodes. Any thread. */
-void view_all_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
-                    struct op_result *result);
+/* Runs a multi of reads like view_run, but one hold of the lock visits up to `nodes_max` znodes.
+ * Any thread. */
+void view_run_once(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   uint32_t nodes_max, struct op_result *result);
 
 /* Whether view_run runs the operation (also OP_MULTI, which may hold reads). */
 bool view_reads(enum op_id op);

@@ -1,13 +1,6 @@
 #include "server/read/view_int.h"
 #include "server/state/path.h"
 
-enum {
-    ALL_TRIES = 2 /* Before all children are listed in one hold of the lock. */
-};
-
-static const char multi_too_large[] =
-    "the multi reads more znodes than one answer may show: read the longest lists singly";
-
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result)
 {
@@ -115,62 +108,6 @@ void view_children(struct view *view, const struct op_principal *who, const stru
     view_page_end(result);
 }
 
-/* Whether the znode has the same list of children as in the first state that was read. The caller
- * holds the lock. */
-static bool is_same_list(const struct state *state, const struct op_principal *who,
-                         const struct op_args *args, const struct op_result *result)
-{
-    const struct znode *node = state_find(state, args->path);
-    struct stat_view stat;
-
-    if (result->err != ERR_OK || result->upto == result->zxid) {
-        return true;
-    }
-    if (node == NULL || !view_may_read(state, who, node)) {
-        return false;
-    }
-    znode_stat(node, &stat);
-    return stat.pzxid == result->stat.pzxid && stat.czxid == result->stat.czxid;
-}
-
-/* Lists the children in holds of at most page.nodes_max, up to page.limit. True when they are those
- * of one state. */
-static bool list_all(struct view *view, const struct op_args *args, struct view_page page,
-                     struct op_result *result)
-{
-    bool more = true;
-    bool same = true;
-
-    while (more) {
-        const struct state *state = view_begin(view, result);
-
-        if (state == NULL) {
-            return true;
-        }
-        more = add_page(state, args, &page, result);
-        same = is_same_list(state, page.who, args, result);
-        more = more && same;
-        view_read_done(view);
-    }
-    view_page_end(result);
-    return same;
-}
-
-void view_all_children(struct view *view, const struct op_principal *who,
-                       const struct op_args *args, struct op_result *result)
-{
-    struct view_page page = {.limit = UINT32_MAX, .who = who, .nodes_max = VIEW_NODES_MAX};
-
-    for (uint32_t i = 0; i < ALL_TRIES; i++) {
-        if (list_all(view, args, page, result)) {
-            return;
-        }
-        op_result_release(result);
-    }
-    page.nodes_max = UINT32_MAX;
-    (void)list_all(view, args, page, result);
-}
-
 static void walk_tree(const struct state *state, const struct op_principal *who,
                       const struct op_args *args, const struct znode *top, struct op_result *result)
 {
@@ -215,10 +152,9 @@ void view_tree(const struct state *state, const struct op_principal *who,
     view_page_end(result);
 }
 
-/* Runs one element of a multi, of which a list has at most `list_max` children; returns how many
- * znodes were visited. */
+/* Runs one element of a multi; returns how many znodes were visited. */
 static uint32_t look_element(const struct state *state, const struct op_principal *who,
-                             const struct op_args *args, uint32_t list_max, uint32_t nodes_left,
+                             const struct op_args *args, uint32_t nodes_left,
                              struct op_result *result)
 {
     if (nodes_left == 0) {
@@ -229,7 +165,9 @@ static uint32_t look_element(const struct state *state, const struct op_principa
         return 0;
     }
     if (args->op == OP_CHILDREN) {
-        struct view_page page = {.who = who, .limit = list_max, .nodes_max = nodes_left};
+        struct view_page page = {.who = who,
+                                 .limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
+                                 .nodes_max = nodes_left};
 
         add_page(state, args, &page, result);
         view_page_end(result);
@@ -243,101 +181,35 @@ static uint32_t look_element(const struct state *state, const struct op_principa
     return 1;
 }
 
-static void begin_multi(const struct op_args *args, struct op_result *result)
+static void look_multi(const struct state *state, const struct op_principal *who,
+                       const struct op_args *args, uint32_t nodes_left, struct op_result *result)
 {
     ASSERT(result->results == NULL);
+    result->zxid = state_applied(state);
     result->results = mem_zalloc(args->op_count, sizeof(*result->results));
     result->result_count = args->op_count;
     for (uint32_t i = 0; i < args->op_count; i++) {
         op_result_init(&result->results[i]);
-    }
-}
+        uint32_t used = look_element(state, who, &args->ops[i], nodes_left, &result->results[i]);
 
-/* Reads all elements during one hold of the lock; `whole`: with all children of each list. */
-static void look_multi(const struct state *state, const struct op_principal *who,
-                       const struct op_args *args, bool whole, struct op_result *result)
-{
-    uint32_t left = whole ? VIEW_MULTI_NODES_MAX : VIEW_NODES_MAX;
-
-    result->zxid = state_applied(state);
-    begin_multi(args, result);
-    for (uint32_t i = 0; i < args->op_count; i++) {
-        const struct op_args *op = &args->ops[i];
-        uint32_t limit = op->limit > 0 ? op->limit : VIEW_NODES_MAX;
-
-        left -= min_u32(
-            look_element(state, who, op, whole ? UINT32_MAX : limit, left, &result->results[i]),
-            left);
+        nodes_left -= min_u32(used, nodes_left);
     }
 }
 
 void view_multi(const struct state *state, const struct op_principal *who,
                 const struct op_args *args, struct op_result *result)
 {
-    look_multi(state, who, args, false, result);
+    look_multi(state, who, args, VIEW_NODES_MAX, result);
 }
 
-/* ---- Multis with long lists. ---- */
-
-/* Whether an element lacks something for the bound on znodes. */
-static bool is_cut(const struct op_result *result)
+void view_run_once(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   uint32_t nodes_max, struct op_result *result)
 {
-    for (uint32_t i = 0; i < result->result_count; i++) {
-        if (result->results[i].more || result->results[i].err == ERR_TOO_LARGE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Reads the elements in many holds of the lock. True when all of them show one state, or when the
- * answer has reached its bound. */
-static bool look_in_holds(struct view *view, const struct op_principal *who,
-                          const struct op_args *args, struct op_result *result)
-{
-    uint32_t left = VIEW_MULTI_NODES_MAX;
-    bool same = true;
-
-    begin_multi(args, result);
-    for (uint32_t i = 0; i < args->op_count && same && left > 0; i++) {
-        struct op_result *one = &result->results[i];
-        struct view_page page = {.limit = left, .who = who, .nodes_max = VIEW_NODES_MAX};
-
-        if (args->ops[i].op == OP_CHILDREN) {
-            same = list_all(view, &args->ops[i], page, one);
-        } else {
-            view_run(view, who, &args->ops[i], one);
-        }
-        if (one->err == ERR_NOT_READY) {
-            view_refuse(result, one->err, one->detail);
-            return true;
-        }
-        result->zxid = i == 0 ? one->zxid : result->zxid;
-        same = same && max_u64(one->zxid, one->upto) == result->zxid;
-        left = one->more ? 0 : left - min_u32(1 + one->entry_count, left);
-    }
-    if (same && left == 0) {
-        view_refuse(result, ERR_TOO_LARGE, multi_too_large);
-    }
-    return same;
-}
-
-void view_all_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
-                    struct op_result *result)
-{
-    for (uint32_t i = 0; i < ALL_TRIES; i++) {
-        if (look_in_holds(view, who, args, result)) {
-            return;
-        }
-        op_result_release(result);
-    }
+    ASSERT(args->op == OP_MULTI);
     const struct state *state = view_begin(view, result);
 
     if (state != NULL) {
-        look_multi(state, who, args, true, result);
-        if (is_cut(result)) {
-            view_refuse(result, ERR_TOO_LARGE, multi_too_large);
-        }
+        look_multi(state, who, args, nodes_max, result);
         view_read_done(view);
     }
 }

@@ -50,7 +50,7 @@ static void encode(struct buf *out, int32_t type, const struct zk_reply *reply)
     } else if (reply->code == ZK_OK && is_listed(type)) {
         encode_list(out, &request, reply);
     } else {
-        zk_encode_result(out, &request, &reply->result, reply->zxid);
+        zk_encode_result(out, &request, &reply->result, NULL, reply->zxid);
     }
     mem_free(ops);
 }

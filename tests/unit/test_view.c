@@ -407,14 +407,18 @@ TEST(a_multi_of_long_lists_shows_one_state, fixture, setup, teardown)
     struct op_result *result = &fixture->result;
     atomic_bool stop = false;
 
+    lists[0].limit = MANY + 1;
+    lists[2].limit = MANY + 1;
+
     make_many(fixture, "/a", MANY, NULL);
     make_many(fixture, "/b", MANY, NULL);
     toggler.zxid = fixture->zxid;
     toggler.stop = &stop;
     thread_start(&toggler.thread, "toggler", toggle_until_stopped, &toggler);
     for (int i = 0; i < ROUNDS; i++) {
-        view_all_multi(fixture->view, &anonymous, &multi, result);
+        view_run_once(fixture->view, &anonymous, &multi, 3 * MANY, result);
         assert_int_equal(result->err, ERR_OK);
+        assert_false(result->results[2].more);
         assert_true(result->results[0].entry_count >= MANY);
         assert_int_equal(result->results[0].entry_count, result->results[2].entry_count);
         op_result_release(result);
@@ -425,19 +429,22 @@ TEST(a_multi_of_long_lists_shows_one_state, fixture, setup, teardown)
 
 TEST(a_multi_of_long_lists_is_bounded, fixture, setup, teardown)
 {
-    struct op_args lists[VIEW_MULTI_NODES_MAX / MANY + 1];
+    struct op_args lists[4];
     struct op_args multi = {.op = OP_MULTI, .ops = lists};
     struct op_result *result = &fixture->result;
+    uint32_t nodes = 3 * (MANY + 1);
 
     make_many(fixture, "/a", MANY, NULL);
     for (; multi.op_count < sizeof(lists) / sizeof(lists[0]); multi.op_count++) {
         lists[multi.op_count] = op(OP_CHILDREN, "/a");
+        lists[multi.op_count].limit = MANY;
     }
-    view_all_multi(fixture->view, &anonymous, &multi, result);
-    assert_int_equal(result->err, ERR_TOO_LARGE);
+    view_run_once(fixture->view, &anonymous, &multi, nodes, result);
+    assert_int_equal(result->results[2].err, ERR_OK);
+    assert_int_equal(result->results[3].err, ERR_TOO_LARGE);
     op_result_release(result);
     multi.op_count--;
-    view_all_multi(fixture->view, &anonymous, &multi, result);
+    view_run_once(fixture->view, &anonymous, &multi, nodes, result);
     assert_int_equal(result->err, ERR_OK);
     assert_int_equal(result->results[multi.op_count - 1].entry_count, MANY);
 }

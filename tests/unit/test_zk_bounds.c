@@ -67,7 +67,6 @@ static void count(struct client *client, struct slice body, bool first)
     (void)buf_append_slice(&client->last, slice_from(body, 16));
 }
 
-/* Reads what has arrived. */
 static void take(struct client *client)
 {
     ssize_t got = 1;
@@ -94,7 +93,6 @@ static void take(struct client *client)
     buf_consume(&client->in, at);
 }
 
-/* Hands over what the client has written, as far as the kernel takes it. */
 static void deliver(struct client *client)
 {
     ssize_t sent = send(client->fd, client->out.data, client->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -140,7 +138,6 @@ static void ask(struct client *client, int32_t type, const char *path, int flag)
     zk_ask_path(&client->out, ++client->xid, type, path, flag);
 }
 
-/* Until the client has so many replies. */
 static void await(struct client *client, uint32_t replies)
 {
     for (int i = 0; i < ROUNDS_MAX && client->replies < replies && !client->ended; i++) {
@@ -184,7 +181,6 @@ TEST_BENCH(a_client_that_asks_without_end_leaves_the_thread_to_others)
         take(&modest);
         assert_true(greedy.replies < READS);
     }
-    /* Each of its turns ended in time, and what it has sent is not lost. */
     assert_true(greedy.replies <= 2 * (ZK_WORK_US / (1000 * READ_MS) + 1));
     await(&greedy, READS);
     hang_up(&greedy);
@@ -360,4 +356,243 @@ TEST_BENCH(bytes_of_incomplete_requests_are_counted_until_their_connection_ends)
         round_all();
     }
     assert_int_equal(metric_get(&bench.zk->metrics.pieces), 0);
+}
+
+/* ---- Long lists ---- */
+
+enum {
+    LONG = 2 * VIEW_NODES_MAX + 500, /* Children that take three pages. */
+    NAME_MAX_BYTES = 32
+};
+
+/* Writes as another front end does. */
+static void write_one(enum op_id op, const char *path, const char *data)
+{
+    struct op_args args;
+
+    op_args_init(&args, op);
+    args.path = slice_str(path);
+    args.data = slice_str(data);
+    assert_int_equal(zk_bench_write(&bench, &args), ERR_OK);
+}
+
+static void add_child(const char *parent, uint32_t number)
+{
+    char path[NAME_MAX_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/%06u", parent, number);
+    write_one(OP_CREATE, path, "");
+}
+
+static void make_list(const char *path, uint32_t count)
+{
+    write_one(OP_CREATE, path, "");
+    for (uint32_t i = 0; i < count; i++) {
+        add_child(path, i);
+    }
+}
+
+/* One turn of the client, which has no time for more than one page. */
+static void step(struct client *client)
+{
+    list_remove(&client->conn->turn);
+    bench.zk->now_us = os_now_us();
+    bench.zk->end_us = bench.zk->now_us + 1;
+    zk_conn_turn(client->conn);
+    take(client);
+}
+
+/* Reads a list of children, which must be the first `count` numbers; returns `count`. */
+static uint32_t take_list(struct wire_reader *reader)
+{
+    uint32_t number = (uint32_t)zk_get_int(reader);
+
+    for (uint32_t i = 0; i < number; i++) {
+        char name[NAME_MAX_BYTES];
+
+        (void)snprintf(name, sizeof(name), "%06u", i);
+        assert_true(slice_eq(zk_get_bytes(reader), slice_str(name)));
+    }
+    return number;
+}
+
+/* A multiRead of `count` lists, and of the data of another znode behind them. */
+static void ask_lists(struct client *client, const char *list, const char *data, uint32_t count)
+{
+    size_t frame = zk_ask_begin(&client->out, ++client->xid, ZK_MULTI_READ);
+
+    for (uint32_t i = 0; i <= count; i++) {
+        zk_put_int(&client->out, i < count ? ZK_GET_CHILDREN : ZK_GET_DATA);
+        zk_put_bool(&client->out, false);
+        zk_put_int(&client->out, -1);
+        zk_put_bytes(&client->out, slice_str(i < count ? list : data));
+        zk_put_bool(&client->out, false);
+    }
+    zk_put_int(&client->out, -1);
+    zk_put_bool(&client->out, true);
+    zk_put_int(&client->out, -1);
+    zk_frame_end(&client->out, frame);
+}
+
+static void skip_head(struct wire_reader *reader, int32_t type)
+{
+    assert_int_equal(zk_get_int(reader), type);
+    (void)zk_get_bool(reader);
+    assert_int_equal(zk_get_int(reader), 0);
+}
+
+TEST_BENCH(a_long_list_is_of_one_state_while_it_changes)
+{
+    struct client client;
+    struct wire_reader reader;
+    uint32_t count = LONG;
+    int32_t version = 0;
+
+    make_list("/long", count);
+    dial(&client, 0);
+    ask(&client, ZK_GET_CHILDREN2, "/long", 1);
+    deliver(&client);
+    client.conn->arrived = true;
+    for (int i = 0; i < ROUNDS_MAX && client.replies == 0; i++) {
+        step(&client);
+        if (client.replies == 0) {
+            add_child("/long", count++);
+            write_one(OP_SET, "/long", "x");
+            version++;
+        }
+    }
+    assert_int_equal(client.replies, 1);
+    assert_int_equal(client.err, 0);
+    wire_reader_init(&reader, buf_slice(&client.last));
+    assert_int_equal(take_list(&reader), count);
+    for (int i = 0; i < 4; i++) {
+        (void)zk_get_long(&reader);
+    }
+    assert_int_equal(zk_get_int(&reader), version);
+    assert_int_equal(client.zxid, bench.gate->applied);
+    assert_int_equal(client.events, 0);
+    add_child("/long", count);
+    for (int i = 0; i < ROUNDS_MAX && client.events == 0; i++) {
+        round_all();
+        take(&client);
+    }
+    assert_int_equal(client.events, 1);
+    hang_up(&client);
+}
+
+TEST_BENCH(a_multi_of_long_lists_is_of_one_state)
+{
+    enum {
+        LISTS = 3
+    };
+    struct client client;
+    struct wire_reader reader;
+    uint32_t count = LONG;
+    char text[NAME_MAX_BYTES];
+
+    make_list("/long", count);
+    write_one(OP_CREATE, "/count", "2500");
+    dial(&client, 0);
+    ask_lists(&client, "/long", "/count", LISTS);
+    deliver(&client);
+    client.conn->arrived = true;
+    for (int i = 0; i < ROUNDS_MAX && client.replies == 0; i++) {
+        step(&client);
+        if (i % 4 == 1 && client.replies == 0) {
+            add_child("/long", count++);
+            (void)snprintf(text, sizeof(text), "%u", count);
+            write_one(OP_SET, "/count", text);
+        }
+    }
+    assert_int_equal(client.replies, 1);
+    assert_int_equal(client.err, 0);
+    assert_true(count > LONG);
+    wire_reader_init(&reader, buf_slice(&client.last));
+    for (int i = 0; i < LISTS; i++) {
+        skip_head(&reader, ZK_GET_CHILDREN);
+        assert_int_equal(take_list(&reader), count);
+    }
+    skip_head(&reader, ZK_GET_DATA);
+    assert_true(slice_eq(zk_get_bytes(&reader), slice_str(text)));
+    hang_up(&client);
+}
+
+TEST_BENCH(long_lists_leave_the_thread_to_others_and_few_are_read_at_a_time)
+{
+    enum {
+        CLIENTS = 8,
+        LISTS = 10
+    };
+    static struct client clients[CLIENTS];
+    struct client modest;
+    uint32_t most = 0;
+
+    make_list("/long", LONG);
+    dial(&modest, 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+        ask_lists(&clients[i], "/long", "/", LISTS);
+        deliver(&clients[i]);
+    }
+    for (int i = 0; i < ROUNDS_MAX && modest.pings < 2; i++) {
+        if (modest.pings == 0 || clients[0].replies > 0) {
+            zk_ask_plain(&modest.out, ZK_XID_PING, ZK_PING);
+            deliver(&modest);
+        }
+        for (int k = 0; k < 3; k++) {
+            round_all();
+            most = max_u32(bench.zk->gathers, most);
+        }
+        take(&modest);
+        take(&clients[0]);
+        assert_true(modest.pings > 0);
+    }
+    assert_in_range(most, 1, 4);
+    for (int i = 0; i < CLIENTS; i++) {
+        await(&clients[i], 1);
+        assert_int_equal(clients[i].err, 0);
+        hang_up(&clients[i]);
+    }
+    assert_int_equal(bench.zk->gathers, 0);
+    hang_up(&modest);
+}
+
+TEST_BENCH(a_reply_that_is_too_large_is_refused_before_it_is_read)
+{
+    enum {
+        LISTS = 9000,
+        CHILDREN = 1600
+    };
+    struct client client;
+
+    bench.zk->frames.multi_ops_max = LISTS + 1;
+    bench.zk->frames.multi_bytes_max = 1 << 20;
+    make_list("/long", CHILDREN);
+    dial(&client, 0);
+    ask_lists(&client, "/long", "/", LISTS);
+    await(&client, 1);
+    assert_int_equal(client.err, ZK_THROTTLED);
+    ask(&client, ZK_EXISTS, "/", 0);
+    await(&client, 2);
+    assert_int_equal(client.err, 0);
+    hang_up(&client);
+}
+
+TEST_BENCH(a_client_that_leaves_ends_the_reading_of_its_list)
+{
+    struct client client;
+
+    make_list("/long", LONG);
+    dial(&client, 0);
+    ask(&client, ZK_GET_CHILDREN, "/long", 0);
+    deliver(&client);
+    client.conn->arrived = true;
+    step(&client);
+    step(&client);
+    assert_int_equal(bench.zk->gathers, 1);
+    hang_up(&client);
+    for (int i = 0; i < ROUNDS_MAX && bench.seats > 0; i++) {
+        round_all();
+    }
+    assert_int_equal(bench.zk->gathers, 0);
 }

@@ -34,7 +34,7 @@ static const struct zk_reply *answer(struct bench *bench, int32_t type, enum op_
     op_args_init(&bench->request.args, op);
     buf_clear(&bench->out);
     zk_reply_release(&bench->reply);
-    zk_encode_result(&bench->out, &bench->request, &bench->result, 99);
+    zk_encode_result(&bench->out, &bench->request, &bench->result, NULL, 99);
     assert_true(zk_reply_read(&bench->request, buf_slice(&bench->out), &bench->reply));
     assert_int_equal(bench->reply.xid, 7);
     assert_int_equal(bench->reply.zxid, 99);
@@ -122,7 +122,7 @@ TEST(reads_of_a_multi_have_each_their_own_result, bench, set_up, tear_down)
     const struct op_result *read = NULL;
 
     two_results(bench, ops, types);
-    zk_encode_result(&bench->out, &bench->request, &all, 99);
+    zk_encode_result(&bench->out, &bench->request, &all, NULL, 99);
     assert_true(zk_reply_read(&bench->request, buf_slice(&bench->out), &bench->reply));
     read = bench->reply.result.results;
     assert_int_equal(bench->reply.code, ZK_OK);
@@ -133,7 +133,7 @@ TEST(reads_of_a_multi_have_each_their_own_result, bench, set_up, tear_down)
     results[1].err = ERR_OK;
     buf_clear(&bench->out);
     zk_reply_release(&bench->reply);
-    zk_encode_result(&bench->out, &bench->request, &all, 99);
+    zk_encode_result(&bench->out, &bench->request, &all, NULL, 99);
     assert_true(zk_reply_read(&bench->request, buf_slice(&bench->out), &bench->reply));
     assert_int_equal(bench->reply.result.results[1].err, ERR_NO_NODE);
     bench->request.types = NULL;

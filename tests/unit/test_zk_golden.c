@@ -89,7 +89,7 @@ static void answer(struct seen *seen, const struct zk_request *request,
     } else if (request->kind == ZK_FRONT) {
         answer_front(seen, request, reply);
     } else {
-        zk_encode_result(&seen->out, request, &reply->result, reply->zxid);
+        zk_encode_result(&seen->out, request, &reply->result, NULL, reply->zxid);
     }
 }
 
