@@ -7,6 +7,8 @@ import os
 import pathlib
 import signal
 import socket
+import socketserver
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,9 @@ SUPER = "super:top"
 BIG = b"\x00\xff\n" * (340 * 1024)
 START_S = 60
 RUN_S = 600
+IDLE_S = 2
+ADD_WATCH = 106
+UNIMPLEMENTED = -6
 
 
 def digest(text):
@@ -50,21 +55,51 @@ def serves(port):
 
 
 class ZooKeeper:
-    def __init__(self, folder):
+    """One server, with a plain port and one for TLS, which demands a certificate."""
+
+    def __init__(self, binary, folder):
+        self.folder = folder
         self.port = free_port()
+        self.secure_port = free_port()
+        self.tls = folder / "tls"
+        for what in (["ca"], ["server", "--name=zk", "--san=localhost,127.0.0.1"],
+                     ["client", "--name=migrate"]):
+            subprocess.run([binary, "cert", what[0], f"--dir={self.tls}", *what[1:]], check=True,
+                           stdout=subprocess.DEVNULL, timeout=START_S)
+        pair = self.tls / "pair.pem"
+        pair.write_text((self.tls / "zk.key").read_text() + (self.tls / "zk.pem").read_text())
         data = folder / "zookeeper"
         data.mkdir()
-        config = folder / "zoo.cfg"
-        config.write_text(f"dataDir={data}\nclientPort={self.port}\n"
-                          "clientPortAddress=127.0.0.1\ntickTime=2000\nmaxClientCnxns=0\n"
-                          "admin.enableServer=false\nextendedTypesEnabled=true\n")
-        self.process = subprocess.Popen(
-            ["java", "-Xmx512m", "-Dzookeeper.extendedTypesEnabled=true",
-             f"-Dzookeeper.DigestAuthenticationProvider.superDigest=super:{digest(SUPER)}",
-             "-cp", "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar:/usr/share/java/*",
-             "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)],
-            stdout=open(folder / "zookeeper.log", "wb"), stderr=subprocess.STDOUT)
-        wait(lambda: serves(self.port), "ZooKeeper serves")
+        (folder / "zoo.cfg").write_text(
+            f"dataDir={data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+            f"secureClientPort={self.secure_port}\nsecureClientPortAddress=127.0.0.1\n"
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
+            f"ssl.keyStore.location={pair}\nssl.keyStore.type=PEM\n"
+            f"ssl.trustStore.location={self.tls}/ca.pem\nssl.trustStore.type=PEM\n"
+            "tickTime=2000\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+            "extendedTypesEnabled=true\n")
+        self.process = None
+        self.start()
+
+    def start(self):
+        with open(self.folder / "zookeeper.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["java", "-Xmx512m", "-Dzookeeper.extendedTypesEnabled=true",
+                 f"-Dzookeeper.DigestAuthenticationProvider.superDigest=super:{digest(SUPER)}",
+                 "-cp", "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar:/usr/share/java/*",
+                 "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                 str(self.folder / "zoo.cfg")], stdout=log, stderr=subprocess.STDOUT)
+        wait(lambda: serves(self.port) and serves(self.secure_port), "ZooKeeper serves")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def over_tls(self, certificate=True):
+        """The options of a migration by the port for TLS."""
+        pair = [f"--from-cert={self.tls}/migrate.pem", f"--from-key={self.tls}/migrate.key"]
+        return [f"--from=127.0.0.1:{self.secure_port}", f"--from-ca={self.tls}/ca.pem",
+                *(pair if certificate else [])]
 
     def client(self):
         client = KazooClient(f"127.0.0.1:{self.port}", auth_data=[("digest", SUPER)])
@@ -317,22 +352,169 @@ def check_live(zookeeper, client, zabra):
           f"{ahead} counters ahead", flush=True)
 
 
+def watched(zabra, source, *args):
+    """A migration that follows changes: the process, and the file of its messages."""
+    errors = zabra.log.with_suffix(".migrate")
+    with open(errors, "wb") as sink:
+        command = zabra.command(*source, f"--auth=digest:{SUPER}", "--watch", *args)
+        process = subprocess.Popen([*command[:-1], "text"],  # With json it says nothing meanwhile.
+                                   env=zabra.env, stdout=subprocess.PIPE, stderr=sink)
+    wait(lambda: process.poll() is not None or b"following changes" in errors.read_bytes(),
+         "the copy is made", RUN_S)
+    assert process.poll() is None, (process.stdout.read(), errors.read_text())
+    return process, errors
+
+
+def ended(process, errors):
+    """It has followed changes, and says that both sides are equal."""
+    output, _ = process.communicate(timeout=RUN_S)
+    facts = dict(line.rsplit(None, 1) for line in output.decode().splitlines() if " " in line)
+    assert process.returncode == 0, (process.returncode, output, errors.read_text())
+    assert facts["verified"] == "yes" and int(facts["changes followed"]) > 0, output
+
+
+def arrives(process, zabra, path, data):
+    wait(lambda: process.poll() is not None or
+         zabra.tree().get(path, (None,))[0] == data, f"{path} arrives")
+    assert process.poll() is None
+
+
+def check_tls(zookeeper, client, zabra):
+    """Over TLS, until the source is idle."""
+    code, _, done = zabra.migrate(*zookeeper.over_tls(certificate=False), "--dry-run",
+                                  f"--auth=digest:{SUPER}")
+    assert code == 6 and b"--from-cert" in done.stdout, done
+    code, _, done = zabra.migrate(f"--from=127.0.0.1:{zookeeper.port}",
+                                  f"--from-ca={zookeeper.tls}/ca.pem", "--dry-run")
+    assert code == 6 and b"TLS: " in done.stdout, done
+    process, errors = watched(zabra, zookeeper.over_tls(), f"--until-idle={IDLE_S}s")
+    began = time.monotonic()
+    for n in range(20):  # It is not idle meanwhile.
+        client.set("/app", b"idle %d" % n)
+        time.sleep(IDLE_S / 8)
+        assert process.poll() is None, (process.stdout.read(), errors.read_text())
+    ended(process, errors)
+    assert time.monotonic() - began > IDLE_S * 20 / 8
+    compare(source_tree(client), zabra.tree())
+    print("tls: copied, and followed until the source was idle", flush=True)
+
+
+def check_lost(zookeeper, client, zabra):
+    """The source dies and comes back while its changes are followed."""
+    process, errors = watched(zabra, [f"--from=127.0.0.1:{zookeeper.port}"])
+    for n in range(3):
+        client.set("/app", b"before %d" % n)
+        arrives(process, zabra, "/app", b"before %d" % n)
+        zookeeper.kill()
+        zookeeper.start()
+        client.retry(client.set, "/app/d0/n1", b"after %d" % n)
+        arrives(process, zabra, "/app/d0/n1", b"after %d" % n)
+    process.send_signal(signal.SIGINT)
+    ended(process, errors)
+    assert errors.read_text().count("connecting again") >= 3, errors.read_text()
+    compare(source_tree(client), zabra.tree())
+    print("lost: followed through three ends of the source", flush=True)
+
+
+class OldServer(socketserver.ThreadingTCPServer):
+    """ZooKeeper 3.5, to a client: its server knows no addWatch, and ends the connection."""
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port):
+        super().__init__(("127.0.0.1", 0), OldConnection)
+        self.behind = port
+        self.refused = 0
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class OldConnection(socketserver.BaseRequestHandler):
+    def handle(self):
+        with socket.create_connection(("127.0.0.1", self.server.behind)) as behind:
+            replies = threading.Thread(target=self.relay, args=(behind,))
+            replies.start()
+            first = True
+            while (frame := self.frame()) is not None:
+                if not first and struct.unpack_from(">i", frame, 4)[0] == ADD_WATCH:
+                    self.server.refused += 1
+                    self.request.sendall(struct.pack(">i", 16) + frame[:4] +
+                                         struct.pack(">qi", -1, UNIMPLEMENTED))
+                    break
+                behind.sendall(struct.pack(">i", len(frame)) + frame)
+                first = False
+            behind.shutdown(socket.SHUT_RDWR)
+            replies.join()
+
+    def relay(self, behind):
+        """Bytes of the server. Before addWatch none are on their way: the client waits for them."""
+        try:
+            while data := behind.recv(65536):
+                self.request.sendall(data)
+            self.request.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def frame(self):
+        head = self.take(4)
+        return self.take(struct.unpack(">i", head)[0]) if head else None
+
+    def take(self, count):
+        data = b""
+        while len(data) < count:
+            try:
+                part = self.request.recv(count - len(data))
+            except OSError:
+                return None
+            if not part:
+                return None
+            data += part
+        return data
+
+
+def check_old(zookeeper, client, zabra):
+    """A source without recursive watches: each znode has two that are used up."""
+    old = OldServer(zookeeper.port)
+    process, errors = watched(zabra, [f"--from=127.0.0.1:{old.server_address[1]}"])
+    assert b"one-shot watches" in errors.read_bytes() and old.refused > 0
+    for n in range(20):
+        client.create(f"/app/old-{n}", b"new")
+        client.set("/app/d0/n3", b"old %d" % n)
+        client.set("/queue", b"old %d" % n)
+        if n:
+            client.set(f"/app/old-{n - 1}", b"changed")
+    client.delete("/app/old-3")
+    arrives(process, zabra, "/app/old-18", b"changed")
+    arrives(process, zabra, "/queue", b"old 19")
+    wait(lambda: "/app/old-3" not in zabra.tree(), "a deleted znode is gone")
+    process.send_signal(signal.SIGINT)
+    ended(process, errors)
+    compare(source_tree(client), zabra.tree())
+    old.shutdown()
+    old.server_close()
+    print("old: followed with one-shot watches", flush=True)
+
+
+CHECKS = [check_whole, check_prefix, check_tls, check_lost, check_old, check_live]
+
+
 def main():
     binary, count = sys.argv[1], int(sys.argv[2])
     with tempfile.TemporaryDirectory(prefix="zabra-migrate-") as name:
         folder = pathlib.Path(name)
         processes = []
+        zookeeper = None
         try:
-            zookeeper = ZooKeeper(folder)
-            processes.append(zookeeper.process)
+            zookeeper = ZooKeeper(binary, folder)
             client = zookeeper.client()
             fill(client, count)
-            for check in (check_whole, check_prefix, check_live):
+            for check in CHECKS:
                 zabra = Zabra(binary, folder, check.__name__)
                 processes.append(zabra.process)
                 check(zookeeper, client, zabra)
             client.stop()
         finally:
+            if zookeeper:
+                zookeeper.kill()
             for process in processes:
                 process.kill()
                 process.wait()

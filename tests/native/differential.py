@@ -31,7 +31,7 @@ NAMES = ["a", "b", "c", "Ü"]
 ODD_PATHS = ["a", "/{}//x", "/{}/../x", "/{}/./x", "/{}/x/"]
 NO_AUTH = -102
 
-# Where the answers may differ; docs/from-zookeeper.md has the same list. A pair of answers that none
+# Where the answers may differ; docs/zookeeper-clients.md has the same list. A pair of answers that none
 # of them allows is a fault.
 def refused(answer):
     """The answer to a create or a multi that did nothing, whatever the code."""
