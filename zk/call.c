@@ -209,6 +209,8 @@ void zk_call_release_all(struct zk_conn *conn)
         call->conn = NULL;
         if (call->step != ZK_INSIDE) {
             zk_call_free(call);
+        } else if (call->request->def->id == OP_ATTACH || call->request->def->id == OP_OPEN) {
+            atomic_store(&call->request->abandoned, true);
         }
     }
     conn->next = &conn->calls;

@@ -1,12 +1,24 @@
 /* Time: deadlines of connections, silent and slow clients, a replica that may not answer. */
 #include "zk/zk_int.h"
 
+#include <poll.h>
+
+/* Whether the client has closed a connection that is not read. */
+static bool has_gone(const struct zk_conn *conn)
+{
+    struct pollfd polled = {.fd = conn->fd, .events = POLLRDHUP};
+
+    return poll(&polled, 1, 0) > 0;
+}
+
 static void check(struct zk_conn *conn, uint64_t now_ms)
 {
     const struct config_clients *limits = conn->zk->limits;
 
-    if (conn->deadline_ms != 0 && now_ms >= conn->deadline_ms &&
-        (conn->state == ZK_HELLO || conn->state == ZK_CLOSING)) {
+    if (conn->state == ZK_OPENING && has_gone(conn)) {
+        zk_close_cut(conn, "client");
+    } else if (conn->deadline_ms != 0 && now_ms >= conn->deadline_ms &&
+               (conn->state == ZK_HELLO || conn->state == ZK_CLOSING)) {
         zk_close_cut(conn, "late");
     } else if (conn->stall_ms != 0 && now_ms >= conn->stall_ms + limits->slow_timeout_ms) {
         zk_close_cut(conn, "slow");

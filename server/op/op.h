@@ -15,6 +15,8 @@
 #include "server/op/auth.h"
 #include "server/state/state.h"
 
+#include <stdatomic.h>
+
 /* Replicas exchange these numbers: never renumber. */
 enum op_id {
     OP_GET = 1,
@@ -354,6 +356,9 @@ struct op_request {
     struct op_args *multi; /* Heap array behind args.ops, freed with the request. */
     void (*on_reply)(struct op_request *request);
     void *ctx; /* Context of the front end. */
+    /* Set by the front end at any time: the client has gone, and a request that no leader has yet
+     * must not happen any more. */
+    _Atomic bool abandoned;
     struct op_result result;
     struct list node;      /* Entry in a list of the gate or the replica. */
     struct list fifo_node; /* Used by the replica. */

@@ -270,18 +270,25 @@ static void dispatch_forward(struct replica *replica, struct op_request *request
     }
 }
 
-void request_dispatch(struct replica *replica, struct op_request *request)
+static void dispatch_now(struct replica *replica, struct op_request *request)
 {
     if (!is_write(request)) {
         dispatch_read(replica, request);
-    } else if (replica->aside.why) {
-        request_reply(replica, request, ERR_NOT_READY, replica->aside.why);
-    } else if (!replica->status.serving || replica->requests.queued > 0) {
-        set_stage(replica, request, REQUEST_QUEUED); /* Behind the requests that came before. */
     } else if (replica->status.state == ZAB_LEADING) {
         dispatch_lead(replica, request);
     } else {
         dispatch_forward(replica, request);
+    }
+}
+
+void request_dispatch(struct replica *replica, struct op_request *request)
+{
+    if (is_write(request) && replica->aside.why) {
+        request_reply(replica, request, ERR_NOT_READY, replica->aside.why);
+    } else if (is_write(request) && (!replica->status.serving || replica->requests.queued > 0)) {
+        set_stage(replica, request, REQUEST_QUEUED); /* Behind the requests that came before. */
+    } else {
+        dispatch_now(replica, request);
     }
 }
 
@@ -295,7 +302,7 @@ void requests_run_queue(struct replica *replica)
         if (request->stage != REQUEST_QUEUED) {
             continue;
         }
-        if (is_write(request) && replica->aside.why) {
+        if (atomic_load(&request->abandoned) || (is_write(request) && replica->aside.why)) {
             give_up(replica, request);
             continue;
         }
@@ -306,13 +313,7 @@ void requests_run_queue(struct replica *replica)
                           "connection may have been applied");
             continue;
         }
-        if (!is_write(request)) {
-            dispatch_read(replica, request);
-        } else if (replica->status.state == ZAB_LEADING) {
-            dispatch_lead(replica, request);
-        } else {
-            dispatch_forward(replica, request);
-        }
+        dispatch_now(replica, request);
         if (request->stage == REQUEST_QUEUED) {
             return;
         }
@@ -498,9 +499,8 @@ static bool may_be_committed(const struct op_request *request)
 void requests_role_ended(struct replica *replica)
 {
     list_for_each_entry (struct op_request, request, node, &replica->requests.all) {
-        /* A deferred reply rests on proposals up to `wait_zxid`, which the old epoch may never
-         * commit. A waiting request is answered once `wait_zxid` or any higher zxid is applied. A
-         * higher zxid of the next epoch does not prove that those proposals were committed. */
+        /* A deferred reply rests on proposals up to `wait_zxid`, which may never be committed. A
+         * higher zxid, of the next epoch, does not prove that they were. */
         if (request->stage == REQUEST_CONFIRMING ||
             (request->stage == REQUEST_WAITING && is_deferred_reply(request))) {
             queue_again(replica, request);

@@ -390,6 +390,23 @@ TEST(queued_writes_keep_their_order, bench, bench_wait, bench_tear_down)
     assert_int_equal(drive_sent_count(&bench->drive, 3, ZAB_FORWARD), 3);
 }
 
+TEST(a_queued_write_of_a_client_that_has_gone_is_dropped, bench, bench_wait, bench_tear_down)
+{
+    struct outcome gone;
+    struct outcome wanted;
+    struct op_request *request = bench_request(bench, OP_CREATE, "/a", &gone);
+
+    bench_submit(bench, request);
+    bench_create(bench, "/b", &wanted);
+    atomic_store(&request->abandoned, true);
+    drive_follow(&bench->drive, 3, 1);
+    assert_int_equal(gone.err, ERR_NOT_READY);
+    assert_int_equal(drive_sent_count(&bench->drive, 3, ZAB_FORWARD), 1);
+    drive_entry(&bench->drive, bench_record(&bench->drive, bench_forwarded(bench), "/b"), 0);
+    bench_commit(&bench->drive, zxid_make(1, 1));
+    assert_int_equal(wanted.err, ERR_OK);
+}
+
 TEST(too_many_requests_are_refused_at_once, bench, bench_wait, bench_tear_down)
 {
     struct outcome outcome[BENCH_REQUESTS_MAX + 1];

@@ -223,6 +223,27 @@ TEST(without_a_leader_no_session_is_opened, set_up, tear_down)
     assert_int_equal(bench.seats, 0);
 }
 
+TEST(a_session_whose_client_has_gone_is_not_opened, set_up, tear_down)
+{
+    static const uint8_t passwd[ZK_PASSWD_BYTES];
+    int fd = zk_bench_dial(&bench, 0);
+
+    zk_ask_hello(&bytes, 0, TIMEOUT_MS, 0, passwd);
+    put(fd);
+    rounds();
+    const struct op_request *request = list_first(&bench.inside, struct op_request, node);
+
+    zk_bench_pass(&bench, ZK_TICK_MS);
+    rounds();
+    assert_int_equal(bench.seats, 1);
+    assert_false(request->abandoned);
+    close(fd);
+    zk_bench_pass(&bench, ZK_TICK_MS);
+    rounds();
+    assert_int_equal(bench.seats, 0);
+    assert_true(request->abandoned);
+}
+
 /* A session that could not be opened in a third of its timeout is not wanted any more. */
 TEST(a_request_for_a_session_does_not_wait_long, set_up, tear_down)
 {
