@@ -2,8 +2,7 @@
 #include "zk/zk_int.h"
 
 enum {
-    COUNT_MAX = 1000000, /* Descendants that getAllChildrenNumber counts. */
-    COUNT_US = 5000      /* Before other connections have their turn. */
+    COUNT_MAX = 1000000 /* Descendants that getAllChildrenNumber counts. */
 };
 
 static void refuse(struct zk_call *call)
@@ -77,7 +76,7 @@ static bool is_wanted(struct slice prefix, struct slice path)
 }
 
 /* Adds one page to the list. ERR_OK with `*ret_more` false: it was the last. */
-static enum err add_page(struct zk_call *call, struct buf *out, struct zk_list *list,
+static enum err add_page(struct zk_call *call, struct buf *names, struct zk_list *list,
                          struct buf *after, bool *ret_more)
 {
     struct op_args args;
@@ -92,7 +91,7 @@ static enum err add_page(struct zk_call *call, struct buf *out, struct zk_list *
     err = result.err;
     for (uint32_t i = 0; i < result.entry_count; i++) {
         if (is_wanted(call->req.path, result.entries[i].path)) {
-            zk_list_add(out, list, result.entries[i].path);
+            zk_list_add(names, list, result.entries[i].path);
         }
     }
     if (result.entry_count > 0) {
@@ -105,41 +104,71 @@ static enum err add_page(struct zk_call *call, struct buf *out, struct zk_list *
     return err;
 }
 
-bool zk_auth_ephemerals(struct zk_call *call)
+/* Replies with the names. False when events must leave first: then the call runs again. */
+static bool tell(struct zk_call *call, const struct buf *names, uint32_t count)
 {
     struct zk_conn *conn = call->conn;
     struct buf *out = NULL;
     struct zk_list list;
-    struct buf after;
-    enum err err = ERR_OK;
-    bool more = true;
     size_t at = 0;
 
-    zk_order_pump(call->zk, ZXID_MAX);
-    if (conn->lost || !zk_read_may(call)) {
-        return true;
+    if (!zk_order_allows(call, call->upto)) {
+        return false;
     }
+    zk_order_saw(conn, call->upto);
     out = zk_out_begin(conn);
     at = out->len;
-    buf_init(&after, STATE_PATH_MAX);
     zk_list_begin(out, call->req.xid, conn->seen, &list);
-    while (more && err == ERR_OK && !out->overflow) {
-        err = add_page(call, out, &list, &after, &more);
-    }
+    (void)buf_append_slice(out, buf_slice(names));
+    list.count = count;
     zk_list_end(out, &list, NULL);
-    buf_release(&after);
-    if (err != ERR_OK) {
-        out->len = at;
-        zk_close_lost(conn, "not_ready");
-    } else if (zk_out_end(conn, at)) {
+    if (zk_out_end(conn, at) && !names->overflow) {
         zk_reply_count(call, ERR_OK);
     } else {
+        out->len = at;
         zk_close_lost(conn, "reply_too_large");
     }
     return true;
 }
 
+bool zk_auth_ephemerals(struct zk_call *call)
+{
+    struct zk_list list = {.count = 0};
+    struct buf names;
+    struct buf after;
+    enum err err = ERR_OK;
+    bool more = true;
+    bool done = true;
+
+    if (!zk_read_may(call)) {
+        return true;
+    }
+    buf_init(&names, ZK_REPLY_MAX);
+    buf_init(&after, STATE_PATH_MAX);
+    while (more && err == ERR_OK && !names.overflow) {
+        err = add_page(call, &names, &list, &after, &more);
+    }
+    if (err == ERR_OK) {
+        done = tell(call, &names, list.count);
+    } else {
+        zk_close_lost(call->conn, "not_ready");
+    }
+    buf_release(&after);
+    buf_release(&names);
+    return done;
+}
+
 /* ---- getAllChildrenNumber ---- */
+
+/* Replies with an error, or ends the connection. */
+static void fail_count(struct zk_call *call, enum err err)
+{
+    if (zk_error_code(err) == ZK_CLOSE) {
+        zk_close_lost(call->conn, zk_error_reason(err));
+    } else {
+        zk_reply_code(call, zk_error_code(err));
+    }
+}
 
 /* Whether the caller may ask. False: it has its reply, or the connection has ended. */
 static bool may_count(struct zk_call *call)
@@ -154,24 +183,19 @@ static bool may_count(struct zk_call *call)
     view_run(gate_view(call->zk->gate), &call->conn->principal, &args, &result);
     err = result.err;
     op_result_release(&result);
-    if (err == ERR_OK) {
-        return true;
+    if (err != ERR_OK) {
+        fail_count(call, err);
     }
-    if (zk_error_code(err) == ZK_CLOSE) {
-        zk_close_lost(call->conn, zk_error_reason(err));
-    } else {
-        zk_reply_code(call, zk_error_code(err));
-    }
-    return false;
+    return err == ERR_OK;
 }
 
-/* Counts some more znodes; returns whether there are others. The walk is a search that finds
+/* Counts some more znodes; `*ret_more`: there are others. The walk is a search that finds
  * nothing, because no name contains a slash; it continues after call->acls. */
-static bool count_some(struct zk_call *call)
+static enum err count_some(struct zk_call *call, bool *ret_more)
 {
     struct op_args args;
     struct op_result result;
-    bool more = false;
+    enum err err = ERR_OK;
 
     op_args_init(&args, OP_SEARCH);
     args.path = call->req.path;
@@ -180,34 +204,56 @@ static bool count_some(struct zk_call *call)
     op_result_init(&result);
     view_run(gate_view(call->zk->gate), &call->zk->self, &args, &result);
     call->counted += result.looked;
-    more = result.more && result.err == ERR_OK && result.after.len > 0;
+    call->upto = max_u64(max_u64(result.zxid, result.upto), call->upto);
+    err = result.err;
+    *ret_more = result.more && err == ERR_OK && result.after.len > 0;
     buf_clear(&call->acls);
     (void)buf_append_slice(&call->acls, result.after);
     op_result_release(&result);
-    return more;
+    return err;
+}
+
+/* Counts while the turn lasts. False: the call runs again, or is answered (`*ret_done`). */
+static bool count_all(struct zk_call *call, bool *ret_done)
+{
+    bool more = !call->walked;
+    enum err err = ERR_OK;
+
+    *ret_done = false;
+    while (more && call->counted <= COUNT_MAX) {
+        err = count_some(call, &more);
+        call->zk->now_us = os_now_us();
+        if (more && call->zk->now_us >= call->zk->end_us) {
+            zk_turn_later(call->conn);
+            return false;
+        }
+    }
+    if (err != ERR_OK || call->counted > COUNT_MAX) {
+        fail_count(call, err != ERR_OK ? err : ERR_THROTTLED);
+        *ret_done = true;
+        return false;
+    }
+    call->walked = true;
+    return true;
 }
 
 /* While others write, the number is an estimate, as in ZooKeeper. */
 bool zk_auth_count(struct zk_call *call)
 {
-    uint64_t end_us = os_now_us() + COUNT_US;
-    bool more = true;
+    struct zk_conn *conn = call->conn;
+    bool done = false;
 
     if (!zk_read_may(call) || (call->counted == 0 && !may_count(call))) {
         return true;
     }
-    while (more && call->counted <= COUNT_MAX) {
-        more = count_some(call);
-        if (more && os_now_us() >= end_us) {
-            zk_turn_later(call->conn);
-            return false;
-        }
+    if (!count_all(call, &done)) {
+        return done;
     }
-    if (call->counted > COUNT_MAX) {
-        zk_reply_code(call, ZK_THROTTLED);
-        return true;
+    if (!zk_order_allows(call, call->upto)) {
+        return false;
     }
-    zk_encode_number(zk_out_begin(call->conn), call->req.xid, call->conn->seen,
+    zk_order_saw(conn, call->upto);
+    zk_encode_number(zk_out_begin(conn), call->req.xid, conn->seen,
                      (int32_t)(call->counted > 0 ? call->counted - 1 : 0));
     zk_reply_count(call, ERR_OK);
     return true;

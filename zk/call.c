@@ -139,6 +139,14 @@ void zk_call_identify(struct zk_call *call)
     }
 }
 
+void zk_call_retry(struct zk *zk)
+{
+    if (!ev_is_active(&zk->retry)) {
+        ev_timer_set(&zk->retry, ZK_RETRY_MS / 1000.0, 0.);
+        ev_timer_start(zk->loop, &zk->retry);
+    }
+}
+
 static void hold(struct zk_conn *conn)
 {
     struct zk *zk = conn->zk;
@@ -147,10 +155,7 @@ static void hold(struct zk_conn *conn)
     if (list_empty(&conn->held)) {
         list_push_back(&zk->held, &conn->held);
     }
-    if (!ev_is_active(&zk->retry)) {
-        ev_timer_set(&zk->retry, ZK_RETRY_MS / 1000.0, 0.);
-        ev_timer_start(zk->loop, &zk->retry);
-    }
+    zk_call_retry(zk);
 }
 
 /* A client that waits for its session gives up after about a third of its timeout, and tries
@@ -169,7 +174,7 @@ bool zk_call_submit(struct zk_call *call)
     enum err err = ERR_OK;
 
     ASSERT(call->step != ZK_INSIDE);
-    if (zk->inside >= zk->inside_max) {
+    if (zk->inside >= zk->inside_max || call->conn->share == 0) {
         hold(call->conn);
         return false;
     }
@@ -179,6 +184,7 @@ bool zk_call_submit(struct zk_call *call)
     zk->inside++;
     err = gate_submit(zk->gate, call->request);
     if (err == ERR_OK) {
+        call->conn->share -= call->conn->share < UINT64_MAX ? 1 : 0;
         return true;
     }
     zk->inside--;

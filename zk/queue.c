@@ -146,6 +146,9 @@ void zk_queue_run(struct zk_conn *conn)
         }
     }
     drop_lost(conn);
+    if (conn->next == &conn->calls) {
+        conn->share = UINT64_MAX; /* Nothing waits for the gate. */
+    }
     zk_turn_stop(conn, ZK_STOP_HELD, !list_empty(&conn->held));
 }
 

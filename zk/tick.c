@@ -2,6 +2,7 @@
 #include "zk/zk_int.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 
 /* Whether the client has closed a connection that is not read. */
 static bool has_gone(const struct zk_conn *conn)
@@ -9,6 +10,20 @@ static bool has_gone(const struct zk_conn *conn)
     struct pollfd polled = {.fd = conn->fd, .events = POLLRDHUP};
 
     return poll(&polled, 1, 0) > 0;
+}
+
+/* A client that is not read now, or whose frames are kept for want of time, is heard by the number
+ * of bytes that wait, so that its session lives on while this replica makes it wait. */
+static void hear(struct zk_conn *conn, uint64_t now_ms)
+{
+    int waits = 0;
+
+    if (conn->state == ZK_OPEN && (conn->stops != 0 || conn->in.len > 0) &&
+        ioctl(conn->fd, FIONREAD, &waits) == 0 && waits > conn->unread) {
+        conn->heard_ms = now_ms;
+        zk_session_touch(conn);
+    }
+    conn->unread = waits;
 }
 
 static void check(struct zk_conn *conn, uint64_t now_ms)
@@ -59,6 +74,7 @@ void zk_tick(struct zk *zk)
         if (unfit && conn->state != ZK_HELLO) {
             zk_close_lost(conn, "not_ready");
         }
+        hear(conn, now_ms);
         if (!zk->late) {
             check(conn, now_ms);
         }

@@ -170,10 +170,24 @@ static void take_arrival(struct zk *zk, struct list *node)
     zk_conn_adopt(zk, list_entry(node, struct zk_arrival, node));
 }
 
+/* Lets those continue that have waited longest for room in the gate, each with an equal part of it,
+ * so that none waits for all requests of those before it. */
 static void resume_held(struct zk *zk)
 {
-    list_take_each (struct zk_conn, conn, held, &zk->held) {
+    uint64_t room = zk->inside_max - min_u64(zk->inside, zk->inside_max);
+    uint64_t count = 0;
+
+    list_for_each (it, &zk->held) {
+        count++;
+    }
+    for (uint64_t i = 0; i < min_u64(room, count); i++) {
+        struct zk_conn *conn = list_take(&zk->held, struct zk_conn, held);
+
+        conn->share = count > 1 ? max_u64(room / count, 1) : UINT64_MAX;
         zk_turn_soon(conn);
+    }
+    if (!list_empty(&zk->held)) {
+        zk_call_retry(zk);
     }
 }
 

@@ -245,6 +245,7 @@ struct zk_conn {
 
     struct list calls;    /* By zk_call.node, in order of arrival. */
     struct list *next;    /* The first call that is not started; `calls` itself: none. */
+    uint64_t share;       /* Requests that the gate may still get in this round; see resume_held. */
     struct list held;     /* Node in zk.held. */
     struct list roomless; /* Node in zk.roomless. */
     uint32_t fifo;        /* Writes of a FIFO take effect in order. */
@@ -262,6 +263,7 @@ struct zk_conn {
     struct zk_session session;
     struct zk_opening *opening; /* NULL: no session is being opened. */
 
+    int unread;           /* Bytes that waited in the socket at the last tick, if it is stopped. */
     uint64_t heard_ms;    /* When bytes of the client arrived last. */
     uint64_t deadline_ms; /* For the first frame; of a closing connection: its end. */
     uint64_t identity_ms; /* When the client must have an identity; 0: it has, or needs none. */
@@ -293,10 +295,10 @@ struct zk_call {
     bool last;          /* The connection closes after the reply. */
     bool unrun;         /* Counted in zk_conn.unrun. */
     uint8_t step;       /* enum zk_step */
-    bool walked;        /* setWatches: `lists` has begun. */
+    bool walked;        /* getAllChildrenNumber: all znodes are counted. */
     uint64_t start_us;
     uint64_t waits_since_us;   /* Since when it waits for changes that its reply shows; 0: never. */
-    zxid_t upto;               /* setWatches: the newest state of the paths that are done. */
+    zxid_t upto;               /* The newest state that was read, for requests that read several. */
     uint32_t counted;          /* getAllChildrenNumber: znodes so far; `acls` has the last one. */
     struct zk_gather *gather;  /* Long lists that are being read; NULL: none. */
     uint64_t gather_since_us;  /* Since when they are read, or wait for that; 0: never. */
@@ -372,6 +374,8 @@ struct op_request *zk_call_request(struct zk_call *call, enum op_id op);
 
 /* Puts the principal and the session of the connection into the request. */
 void zk_call_identify(struct zk_call *call);
+
+void zk_call_retry(struct zk *zk); /* Tries again for those in zk.held, in a moment. */
 
 /* Hands the request to the gate. False when the gate has no room; then the connection is held. */
 bool zk_call_submit(struct zk_call *call);
