@@ -86,6 +86,15 @@ def receive(sock, count):
     return data
 
 
+def serves(address):
+    try:
+        with dial(address) as sock:
+            sock.sendall(b"srvr")
+            return b"Mode: " in receive(sock, 65536)
+    except OSError:
+        return False
+
+
 class World:
     def __init__(self, addresses, name, control=None, kind=""):
         self.addresses = addresses
@@ -93,6 +102,7 @@ class World:
         self.kind = kind
         self.clients = []
         self.threads = []
+        self.killed = set()
         self.root = f"/native-{os.getpid()}-{name}"
         self.zk = self.client()
 
@@ -127,10 +137,13 @@ class World:
         with socket.create_connection(("127.0.0.1", self.control), CONTROL_S) as sock:
             sock.sendall(f"kill {port}\n".encode())
             equal(sock.recv(16), b"ok\n")
+        self.killed.add(port)
 
     def close(self):
         for worker in self.threads:
             worker.join(WAIT_S)
+        for port in self.killed:  # The next check finds all servers.
+            wait(lambda port=port: serves(f"127.0.0.1:{port}"), f"{port} serves again", START_S * 2)
         for client in self.clients[1:]:
             client.stop()
             client.close()
