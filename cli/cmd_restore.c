@@ -270,7 +270,7 @@ static int check_all(struct restoring *restoring)
 /* Between which transactions the replay has stopped. */
 static void report_cut(const struct backup_check *check)
 {
-    json_auto_t *last = out_time(state_stamp_ms(check->replay.state));
+    json_auto_t *last = out_time(check->last_ms);
     json_auto_t *next = out_time(check->next_ms);
 
     (void)printf("the last transaction is of %s, the first one that was left out of %s\n",

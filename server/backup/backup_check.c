@@ -199,6 +199,7 @@ static enum err check_until(struct backup_check *check)
 {
     const struct backup_until *until = &check->until;
 
+    check->last_ms = state_stamp_ms(check->replay.state);
     if (until->has_zxid && until->zxid > check->end) {
         return refuse(check, ERR_BAD_ARGUMENTS,
                       "zxid 0x%" PRIx64 " lies behind the end of the backups, 0x%" PRIx64
@@ -211,12 +212,12 @@ static enum err check_until(struct backup_check *check)
                       " at the earliest: use an older one",
                       check->least);
     }
-    if (until->has_time && state_stamp_ms(check->replay.state) == 0) {
+    if (until->has_time && check->last_ms == 0) {
         return refuse(check, ERR_BAD_ARGUMENTS,
                       "no transaction of the backups is as old as the time: give a later time, or "
                       "an older backup");
     }
-    if (until->has_time && state_stamp_ms(check->replay.state) > until->time_ms) {
+    if (until->has_time && check->last_ms > until->time_ms) {
         return refuse(check, ERR_BAD_ARGUMENTS,
                       "this full backup is later than the time: use an older one");
     }

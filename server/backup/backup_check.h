@@ -30,6 +30,7 @@ struct backup_check {
     int64_t made_ms;       /* When that was made. */
     struct backup_mark at; /* Where the replay stopped. */
     bool is_cut;           /* Because of `until`. */
+    int64_t last_ms;       /* Time of the last transaction that was replayed; 0: none has one. */
     int64_t next_ms;       /* With has_time and is_cut: time of the first transaction left out. */
     size_t sound;          /* Backups that were read to their end without an error. */
     zxid_t sound_end;      /* End of the last one of them. */
@@ -47,9 +48,8 @@ struct backup_check {
 /* Replays the backups in their order; the first is a full one. The caller sets `until`
  * and the progress beforehand, and calls backup_check_release after it. Errors,
  * with a sentence: those of backup_read; ERR_CORRUPT also if a digest differs; ERR_TOO_LARGE if no
- * epochs or zxids would be left; ERR_GAP if the
- * backups do not follow each other or are from different histories; ERR_BAD_ARGUMENTS if `until`
- * lies outside of them. */
+ * epochs or zxids would be left; ERR_GAP if the backups do not follow each other or are from
+ * different histories; ERR_BAD_ARGUMENTS if `until` lies outside of them. */
 enum err backup_check(struct backup_check *check, const struct backup_input *inputs, size_t count,
                       char why[BACKUP_WHY_MAX]);
 
