@@ -336,15 +336,15 @@ static void run(void *arg)
 
 /* ---- Interface. ---- */
 
-static void open_pair(struct network_pair *pair, struct ensemble *ensemble, uint32_t larger,
-                      uint32_t smaller)
+static void open_pair(struct network_pair *pair, struct ensemble *ensemble, uint32_t from,
+                      uint32_t to)
 {
     struct sockaddr_in addr;
 
-    pair->members[0] = larger;
-    pair->members[1] = smaller;
+    pair->members[0] = from;
+    pair->members[1] = to;
     pair->port = port_free();
-    pair->target = ensemble->replicas[smaller].peer_port;
+    pair->target = ensemble->replicas[to].peer_port;
     for (uint32_t i = 0; i < NETWORK_TUNNELS_MAX; i++) {
         pair->tunnels[i].fds[0] = -1;
         pair->tunnels[i].fds[1] = -1;
@@ -352,15 +352,17 @@ static void open_pair(struct network_pair *pair, struct ensemble *ensemble, uint
     addr = loopback(pair->port);
     pair->listen_fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), BACKLOG);
     assert_true(pair->listen_fd >= 0);
-    ensemble->peer_ports[larger][smaller] = pair->port;
+    ensemble->peer_ports[from][to] = pair->port;
 }
 
 void network_start(struct network *network, struct ensemble *ensemble)
 {
     memset(network, 0, sizeof(*network));
-    for (uint32_t larger = 1; larger < ensemble->count; larger++) {
-        for (uint32_t smaller = 0; smaller < larger; smaller++) {
-            open_pair(&network->pairs[network->pair_count++], ensemble, larger, smaller);
+    for (uint32_t from = 0; from < ensemble->count; from++) {
+        for (uint32_t to = 0; to < ensemble->count; to++) {
+            if (from != to) {
+                open_pair(&network->pairs[network->pair_count++], ensemble, from, to);
+            }
         }
     }
     ensemble_write_configs(ensemble);

@@ -3,11 +3,12 @@
  * replicas passes through this program, and each direction of each pair can be blocked, delayed and
  * limited. The program can search the bytes for a text, and change them.
  *
- * A pair of replicas has one connection, which the replica with the larger id opens (zab/tcp) by
- * dialing a port of this program. A blocked direction loses no bytes and delivers none, like TCP on
- * a network that drops packets: bytes wait in a bounded queue, then in the sender, until the
- * direction is open again. The sender's close waits in the same way. While one direction is blocked
- * no new connection reaches the other replica, because a handshake needs both.
+ * A pair of replicas has one connection, which the replica with the larger id opens (zab/tcp), or,
+ * while it looks for an ensemble, the other one. Each dials a port of this program. A blocked
+ * direction loses no bytes and delivers none, like TCP on a network that drops packets: bytes wait
+ * in a bounded queue, then in the sender, until the direction is open again. The sender's close
+ * waits in the same way. While one direction is blocked no new connection reaches the other
+ * replica, because a handshake needs both.
  *
  * One thread moves the bytes. All calls come from one other thread.
  */
@@ -20,8 +21,9 @@
 #include <stdatomic.h>
 
 enum {
-    NETWORK_PAIRS_MAX = ENSEMBLE_MAX * (ENSEMBLE_MAX - 1) / 2,
-    NETWORK_TUNNELS_MAX = 8, /* Connections of one pair, most of them closing. */
+    NETWORK_PAIRS_MAX =
+        ENSEMBLE_MAX * (ENSEMBLE_MAX - 1), /* Each replica has a port for each other one. */
+    NETWORK_TUNNELS_MAX = 8,               /* Connections of one pair, most of them closing. */
     NETWORK_QUEUE_BYTES = 256 << 10,
     NETWORK_PIECES_MAX = 256
 };
