@@ -27,13 +27,13 @@ void migrate_walk_init(struct migrate_walk *walk, struct zk_client *client, stru
 
 static void forget(struct migrate_walk *walk)
 {
-    for (size_t i = 0; i < walk->todo_count; i++) {
-        mem_free(walk->todo[i]);
+    for (size_t i = 0; i < walk->unsent_count; i++) {
+        mem_free(walk->unsent[i]);
     }
     for (uint32_t i = 0; i < walk->sent_count; i++) {
         mem_free(walk->sent[(walk->sent_first + i) % ZK_CLIENT_DUE_MAX]);
     }
-    walk->todo_count = 0;
+    walk->unsent_count = 0;
     walk->sent_count = 0;
     walk->replies = 0;
     walk->err = 0;
@@ -42,8 +42,8 @@ static void forget(struct migrate_walk *walk)
 void migrate_walk_release(struct migrate_walk *walk)
 {
     forget(walk);
-    mem_free(walk->todo);
-    walk->todo = NULL;
+    mem_free(walk->unsent);
+    walk->unsent = NULL;
     buf_release(&walk->data);
     buf_release(&walk->acl);
 }
@@ -59,8 +59,8 @@ static char *copy(struct slice text)
 
 void migrate_walk_add(struct migrate_walk *walk, struct slice path)
 {
-    MEM_GROW(walk->todo, walk->todo_count, walk->todo_cap, MEM_ITEMS_MAX);
-    walk->todo[walk->todo_count++] = copy(path);
+    MEM_GROW(walk->unsent, walk->unsent_count, walk->unsent_cap, MEM_ITEMS_MAX);
+    walk->unsent[walk->unsent_count++] = copy(path);
 }
 
 /* ---- Sending ---- */
@@ -252,9 +252,9 @@ enum migrate_step migrate_walk_run(struct migrate_walk *walk)
 {
     enum migrate_step step = MIGRATE_DONE;
 
-    while (step == MIGRATE_DONE && (walk->todo_count > 0 || walk->sent_count > 0)) {
-        while (walk->todo_count > 0 && walk->sent_count < WINDOW) {
-            send_one(walk, walk->todo[--walk->todo_count]);
+    while (step == MIGRATE_DONE && (walk->unsent_count > 0 || walk->sent_count > 0)) {
+        while (walk->unsent_count > 0 && walk->sent_count < WINDOW) {
+            send_one(walk, walk->unsent[--walk->unsent_count]);
         }
         step = take_one(walk);
     }

@@ -37,9 +37,9 @@ struct migrate_walk {
     struct slice top; /* Path of the top; "" is the root. */
     bool watch;       /* Set one-shot watches. */
     const struct migrate_visitor *visitor;
-    char **todo; /* Paths, relative to the top. The last one is the next. */
-    size_t todo_count;
-    size_t todo_cap;
+    char **unsent; /* Paths, relative to the top. The last one is the next. */
+    size_t unsent_count;
+    size_t unsent_cap;
     /* Requests in flight: their paths, in order. */
     char *sent[ZK_CLIENT_DUE_MAX];
     uint32_t sent_first;
