@@ -177,7 +177,11 @@ int backup_place_begin(struct backup_place *place, bool full)
     }
     int error = give_to_owner(place);
 
-    return error == 0 ? CMD_OK : backup_place_fail(place, place->part, error);
+    if (error != 0) {
+        backup_place_drop(place);
+        return backup_place_fail(place, place->part, error);
+    }
+    return CMD_OK;
 }
 
 void backup_place_drop(struct backup_place *place)

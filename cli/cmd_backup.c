@@ -22,6 +22,7 @@ struct backing {
     int64_t full_every_ms;
     struct backup_policy policy;
     char since[BACKUP_SINCE_MAX]; /* End of what an increment continues. */
+    int failure;                  /* The exit code after BACKUP_FAILED. */
     /* One file. */
     bool full;
     int error;     /* Why writing failed; 0: it did not. */
@@ -162,7 +163,7 @@ static int try_once(struct backing *backing)
     return code;
 }
 
-static enum backup_fate receive(struct backing *backing, int *ret_code)
+static enum backup_fate receive(struct backing *backing)
 {
     struct cli *cli = backing->cli;
     int code = backup_place_begin(&backing->place, backing->full);
@@ -186,8 +187,11 @@ static enum backup_fate receive(struct backing *backing, int *ret_code)
     } else if (code != CMD_OK && backing->place.fd >= 0) {
         code = cli_tell(cli);
     }
-    *ret_code = code;
-    return code == CMD_OK ? BACKUP_DONE : BACKUP_FAILED;
+    if (code != CMD_OK) {
+        backing->failure = code;
+        return BACKUP_FAILED;
+    }
+    return BACKUP_DONE;
 }
 
 /* ---- What arrived. ---- */
@@ -352,15 +356,13 @@ static void report(const struct backing *backing, uint64_t bytes, bool more)
                          "replica", (json_int_t)head->member, "stale_seconds", age));
 }
 
-/* One file, from the request to its name. After BACKUP_FAILED `*ret_code` is the exit code. */
-static enum backup_fate save(struct backing *backing, int *ret_code)
+/* One file, from the request to its name. */
+static enum backup_fate save(struct backing *backing)
 {
     struct backup_place *place = &backing->place;
     uint64_t bytes = 0;
     bool is_last = true;
-
-    *ret_code = CMD_FAILED;
-    enum backup_fate fate = receive(backing, ret_code);
+    enum backup_fate fate = receive(backing);
 
     if (place->kind == BACKUP_TO_PIPE) {
         return fate;
@@ -385,21 +387,19 @@ static enum backup_fate save(struct backing *backing, int *ret_code)
  * lost. */
 static int store(struct backing *backing)
 {
-    int code = CMD_OK;
-
     if (backing->cli->settings.curl) {
         const struct client_request request = make_request(backing);
 
         return cli_ask(backing->cli, &request);
     }
-    enum backup_fate fate = save(backing, &code);
+    enum backup_fate fate = save(backing);
 
     if (fate == BACKUP_NEEDS_FULL) {
         backing->full = true;
-        fate = save(backing, &code);
+        fate = save(backing);
     }
     if (fate != BACKUP_DONE) {
-        return code;
+        return backing->failure;
     }
     return backing->policy.count > 0
                ? backup_place_prune(&backing->place, &backing->policy, backing->head.made_ms)
@@ -428,6 +428,7 @@ static int run(struct cli *cli)
     struct backing *backing = mem_zalloc(1, sizeof *backing);
 
     backing->cli = cli;
+    backing->failure = CMD_FAILED;
     int code = take_spans(backing);
 
     if (code == CMD_OK) {

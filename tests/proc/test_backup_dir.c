@@ -76,6 +76,25 @@ TEST(an_increment_whose_chain_has_gone_on_is_not_kept, set_up, tear_down)
     assert_true(is_restorable());
 }
 
+/* The bytes have arrived, but the file cannot be read back, or cannot get its name. */
+TEST(a_backup_that_is_not_stored_has_failed, set_up, tear_down)
+{
+    struct shell_job job;
+
+    write_big("b");
+    shell_start(&job, "$BACKUP --verify $OUT 2>&1");
+    assert_int_equal(
+        shell("eval \"$LIB\"; await '[ -s $OUT/*full.backup.part ]' && rm $OUT/*.part"), 0);
+    shell_finish(&job, 1, "full.backup.part: No such file or directory");
+    assert_int_equal(shell("ls -A $OUT"), 0);
+    assert_string_equal(shell_output, "");
+    shell_start(&job, "$BACKUP $OUT/file 2>&1");
+    assert_int_equal(shell("eval \"$LIB\"; await '[ -s $OUT/file.part ]' && mkdir $OUT/file"), 0);
+    shell_finish(&job, 1, "file: Is a directory");
+    assert_int_equal(shell("ls -A $OUT $OUT/file && rmdir $OUT/file && ls -A $OUT"), 0);
+    assert_null(strstr(shell_output, "part"));
+}
+
 TEST(a_chain_with_a_gap_is_not_continued, set_up, tear_down)
 {
     assert_int_equal(shell("for i in 1 2 3; do zabra create /a$i x && $BACKUP --since-last $OUT || "
