@@ -330,6 +330,9 @@ export function messages(document) {
     .map(([name, rest, list]) => ({ ...(name === 'multi' ? list : rest), op: name }));
 }
 
+/** What a client of HTTP/2 sends first. */
+export const HTTP2_HEAD = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
+
 const HEAD_PARTS = [
   'GET',
   ' ',
@@ -355,7 +358,7 @@ const HEAD_PARTS = [
   '\t',
   '\u0000',
   '\u007f',
-  'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+  HTTP2_HEAD,
   'X-A : b',
   ' folded',
   'Expect: 100-continue',

@@ -12,7 +12,7 @@ import fc from 'fast-check';
 import { Contract } from './check.js';
 import { ask, sendBytes } from './client.js';
 import { Ensemble } from './ensemble.js';
-import { messages, rawHeads, requests } from './generate.js';
+import { HTTP2_HEAD, messages, rawHeads, requests } from './generate.js';
 import { Notes } from './notes.js';
 import { askForAll, askWhenFull } from './outcomes.js';
 import { readDocument, readFacts } from './spec.js';
@@ -294,6 +294,7 @@ async function askAnything(ensemble) {
 }
 
 async function sendHeads({ ports: [port] }) {
+  await checkBytes(port, Buffer.from(HTTP2_HEAD, 'latin1'));
   await tryAll('heads', 2, rawHeads(), (bytes) => checkBytes(port, bytes));
 }
 
