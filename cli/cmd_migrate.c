@@ -181,10 +181,9 @@ static int check_target(struct migrate *migrate)
     if (migrate->target.code != CMD_OK) {
         return migrate->target.code;
     }
-    /* In a target that was empty, all is a copy: what the source deletes meanwhile is deleted. */
-    migrate->replaces =
-        args_has(args, "replace") || (others == 0 && migrate->target.unreadable == 0);
-    if (migrate->replaces || args_has(args, "into")) {
+    migrate->replaces = args_has(args, "replace");
+    if (migrate->replaces || args_has(args, "into") ||
+        (others == 0 && migrate->target.unreadable == 0)) {
         return CMD_OK;
     }
     return cli_fail(migrate->cli, CMD_CONFLICT, "NotEmpty",
@@ -207,7 +206,7 @@ static json_t *report_of(const struct migrate *migrate, bool equal)
         (json_int_t)migrate->deleted, "counters", (json_int_t)migrate->raised, "ephemerals",
         (json_int_t)pass->ephemerals, "containers", (json_int_t)migrate->containers, "ttls",
         (json_int_t)migrate->ttls, "countersAhead", (json_int_t)pass->ahead, "onlyInTarget",
-        (json_int_t)(migrate_deletes(migrate) ? 0 : pass->extra), "refused",
+        (json_int_t)(pass->extra - pass->surplus), "refused",
         (json_int_t)migrate->target.refused_count);
 
     (void)json_object_set_new(report, "events", json_integer((json_int_t)migrate->events));
@@ -310,7 +309,7 @@ static int migrate_all(struct migrate *migrate)
         migrate->created = migrate->pass.created;
         migrate->changed = migrate->pass.changed;
         migrate->raised = migrate->pass.behind;
-        migrate->deleted = migrate_deletes(migrate) ? migrate->pass.extra : 0;
+        migrate->deleted = migrate->pass.surplus;
     } else {
         code = migrate->signal_fd >= 0 ? watch_and_copy(migrate) : copy(migrate);
     }
@@ -329,6 +328,7 @@ static int run(struct cli *cli)
     migrate->source.fd = -1;
     migrate->counters = !args_has(&cli->args, "no-counters");
     migrate->differing = json_array();
+    migrate->missing = json_array();
     map_init(&migrate->dirty);
     buf_init(&migrate->top, SETTINGS_PATH_MAX);
     migrate_target_init(&migrate->target, cli, "/");
@@ -352,6 +352,7 @@ static int run(struct cli *cli)
     migrate_target_release(&migrate->target);
     migrate_forget_dirty(migrate);
     json_decref(migrate->differing);
+    json_decref(migrate->missing);
     buf_release(&migrate->top);
     mem_free(migrate);
     return code;
@@ -363,7 +364,8 @@ const struct cmd cmd_migrate = {
     .usage = "",
     .text = "Copies data, ACLs and sequence counters with ZooKeeper's own protocol, in passes\n"
             "until one finds no difference: this pass is the verification. An interrupted\n"
-            "migration is run again with --into. Ephemerals are left out, because they belong\n"
+            "migration is run again with --into. Without --replace it deletes in zabra only\n"
+            "what this run has seen in the source. Ephemerals are left out, because they belong\n"
             "to sessions. With --watch it then follows the changes until Ctrl-C, when the\n"
             "writers have been stopped, and verifies. Run it as the super user (--user): other\n"
             "users cannot set counters and foreign ACLs. Exit code 9: some znodes were not\n"

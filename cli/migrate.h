@@ -31,6 +31,8 @@ struct migrate_figures {
     uint64_t behind;   /* Counts of creates that were raised. */
     uint64_t ahead;    /* Counts that are greater than those of the source. */
     uint64_t extra;    /* Znodes that only the target has. */
+    uint64_t surplus;  /* Of them, those that were deleted, or that a pass that writes deletes. */
+    uint64_t unread;   /* Znodes that the source refused to show. */
     uint64_t vanished; /* Znodes that were deleted from the source meanwhile. */
 };
 
@@ -45,7 +47,7 @@ struct migrate {
     int glob_count;
     bool writes;   /* False: the pass only compares. */
     bool counters; /* Counts of creates are copied. */
-    bool replaces; /* What only the target has is deleted (migrate_deletes). */
+    bool replaces; /* What only the target has is deleted, even if the source never had it. */
     bool follows;  /* Changes are being followed; no pass. */
     struct migrate_figures pass;
     uint64_t created; /* Sums over all passes, and of the changes that were followed. */
@@ -57,6 +59,7 @@ struct migrate {
     uint64_t events;
     json_t *differing; /* The first paths that a pass without `writes` has found. */
     struct map dirty;  /* Paths to read again; a value is its own key. */
+    json_t *missing;   /* Of these, those that the source does not have any more. */
     bool lost_events;  /* Changes may have been missed: a pass is needed. */
     int signal_fd;     /* -1: none. */
     bool top_unread;   /* The source refused to show the top in this pass. */
@@ -64,15 +67,23 @@ struct migrate {
     bool one_shot;     /* The source has no recursive watches: each znode has two. */
 };
 
-/* Whether znodes that only the target has are deleted. Not in a pass that was refused a znode: what
- * is below it may exist in the source, too. */
-bool migrate_deletes(const struct migrate *migrate);
-
 /* Makes one pass. Returns CMD_OK, or the exit code of a reported error. */
 int migrate_pass(struct migrate *migrate);
 
 /* Whether the last pass has found nothing to change. */
 bool migrate_is_equal(const struct migrate *migrate);
+
+/* Counts what only the target has after a walk over the source. Deletes all of it if the target is
+ * to be a replica (`replaces`), else only what the source had during this run. False: an error
+ * that ends the command. */
+bool migrate_take_extra(struct migrate *migrate);
+
+/* Deletes what the source had, and does not have any more. `paths` has parents first. A znode with
+ * children that the source never had stays. False: an error that ends the command. */
+bool migrate_delete_known(struct migrate *migrate, const json_t *paths);
+
+/* Names a znode that a pass without `writes` finds different. */
+void migrate_name_difference(struct migrate *migrate, struct slice path);
 
 /* Sets the watches, or (one-shot watches) lets the next pass set them. */
 int migrate_watch(struct migrate *migrate);

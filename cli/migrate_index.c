@@ -36,27 +36,62 @@ static struct migrate_entry *find(const struct migrate_index *index, uint64_t ha
     return &index->entries[at];
 }
 
-struct migrate_entry *migrate_index_get(const struct migrate_index *index, struct slice path)
+/* Returns the entry of a path, which may be gone, or NULL. */
+static struct migrate_entry *find_path(const struct migrate_index *index, struct slice path)
 {
     struct migrate_entry *entry = index->cap > 0 ? find(index, hash_of(path)) : NULL;
 
-    return entry && entry->path != 0 && !entry->gone ? entry : NULL;
+    return entry && entry->path != 0 ? entry : NULL;
 }
 
+struct migrate_entry *migrate_index_get(const struct migrate_index *index, struct slice path)
+{
+    struct migrate_entry *entry = find_path(index, path);
+
+    return entry && !entry->gone ? entry : NULL;
+}
+
+static bool is_needed(const struct migrate_entry *entry)
+{
+    return entry->path != 0 && (!entry->gone || entry->known);
+}
+
+/* Makes room for more entries, by a larger table unless half of it was not needed any more. */
 static void grow(struct migrate_index *index)
 {
-    struct migrate_index larger = {.cap = index->cap > 0 ? 2 * index->cap : CAP_FIRST};
+    size_t needed = 0;
 
+    for (size_t i = 0; i < index->cap; i++) {
+        needed += is_needed(&index->entries[i]);
+    }
+    struct migrate_index larger = {.cap = needed < index->cap / 2 ? index->cap : 2 * index->cap};
+
+    larger.cap = larger.cap > 0 ? larger.cap : CAP_FIRST;
+    larger.count = index->count;
+    larger.used = needed;
     larger.entries = mem_zalloc(larger.cap, sizeof(*larger.entries));
     for (size_t i = 0; i < index->cap; i++) {
-        if (index->entries[i].path != 0 && !index->entries[i].gone) {
+        if (is_needed(&index->entries[i])) {
             *find(&larger, index->entries[i].path) = index->entries[i];
-            larger.count++;
         }
     }
-    larger.used = larger.count;
     mem_free(index->entries);
     *index = larger;
+}
+
+void migrate_index_begin(struct migrate_index *index)
+{
+    for (size_t i = 0; i < index->cap; i++) {
+        index->entries[i].gone = true;
+    }
+    index->count = 0;
+}
+
+void migrate_index_end(struct migrate_index *index)
+{
+    for (size_t i = 0; i < index->cap; i++) {
+        index->entries[i].known = index->entries[i].known && !index->entries[i].gone;
+    }
 }
 
 void migrate_index_put(struct migrate_index *index, struct slice path, uint64_t digest,
@@ -71,8 +106,17 @@ void migrate_index_put(struct migrate_index *index, struct slice path, uint64_t 
 
     index->used += entry->path == 0;
     index->count += entry->path == 0 || entry->gone;
-    *entry =
-        (struct migrate_entry){.path = hash, .digest = digest, .creates = creates, .seen = seen};
+    *entry = (struct migrate_entry){.path = hash,
+                                    .digest = digest,
+                                    .creates = creates,
+                                    .seen = seen,
+                                    .known = seen || entry->known};
+}
+
+void migrate_index_see(struct migrate_entry *entry)
+{
+    entry->seen = true;
+    entry->known = true;
 }
 
 bool migrate_index_drop(struct migrate_index *index, struct slice path)
@@ -84,6 +128,22 @@ bool migrate_index_drop(struct migrate_index *index, struct slice path)
         index->count--;
     }
     return entry != NULL;
+}
+
+bool migrate_index_is_known(const struct migrate_index *index, struct slice path)
+{
+    const struct migrate_entry *entry = find_path(index, path);
+
+    return entry && entry->known;
+}
+
+void migrate_index_disown(struct migrate_index *index, struct slice path)
+{
+    struct migrate_entry *entry = find_path(index, path);
+
+    if (entry) {
+        entry->known = false;
+    }
 }
 
 uint64_t migrate_acl_add(uint64_t sum, uint32_t perms, struct slice scheme, struct slice id)

@@ -9,7 +9,6 @@
 enum {
     LINE_MAX_BYTES = 128 << 20,
     RESTARTS_MAX = 3,   /* Of a pass, after the connection was lost. */
-    EXTRA_MAX = 100000, /* Znodes that one pass deletes. */
     DIRTY_MAX = 1000000 /* Paths; beyond it a pass is made. */
 };
 
@@ -46,8 +45,7 @@ static void put_kind(struct migrate *migrate, struct jsonw *json, struct slice p
 {
     BUF_AUTO(full, LINE_MAX_BYTES);
 
-    buf_printf(&full, "%s/", strcmp(migrate->target.top, "/") == 0 ? "" : migrate->target.top);
-    buf_append_slice(&full, path);
+    migrate_target_path(&migrate->target, path, &full);
     for (int i = 0; i < migrate->glob_count && path.len > 0; i++) {
         const struct migrate_glob *glob = &migrate->globs[i];
 
@@ -88,13 +86,12 @@ static bool put(struct migrate *migrate, const struct migrate_znode *znode, bool
     return migrate_target_put(&migrate->target, buf_slice(&line));
 }
 
-static void name_difference(struct migrate *migrate, struct slice path)
+void migrate_name_difference(struct migrate *migrate, struct slice path)
 {
     if (!migrate->writes && json_array_size(migrate->differing) < MIGRATE_NAMED_MAX) {
         BUF_AUTO(full, LINE_MAX_BYTES);
 
-        buf_printf(&full, "%s/", strcmp(migrate->target.top, "/") == 0 ? "" : migrate->target.top);
-        buf_append_slice(&full, path);
+        migrate_target_path(&migrate->target, path, &full);
         (void)json_array_append_new(migrate->differing, out_string(buf_cstr(&full)));
     }
 }
@@ -112,7 +109,7 @@ static bool compare_counts(struct migrate *migrate, const struct migrate_znode *
     }
     migrate->pass.behind++;
     if (!migrate->writes) {
-        name_difference(migrate, znode->path);
+        migrate_name_difference(migrate, znode->path);
         return true;
     }
     migrate->raised++;
@@ -126,7 +123,7 @@ static bool copy_znode(struct migrate *migrate, const struct migrate_znode *znod
 
     migrate->pass.created += is_new;
     migrate->pass.changed += !is_new;
-    name_difference(migrate, znode->path);
+    migrate_name_difference(migrate, znode->path);
     if (!migrate->writes) {
         return true;
     }
@@ -155,6 +152,18 @@ static void show(struct migrate *migrate, const struct migrate_znode *znode)
     }
 }
 
+/* The source does not show the znode, nor what is below it. */
+static void refuse(struct migrate *migrate, struct slice path, const char *why)
+{
+    struct migrate_entry *entry = migrate_index_get(&migrate->target.index, path);
+
+    if (entry) {
+        entry->seen = true;
+    }
+    migrate->pass.unread++;
+    migrate_target_refuse(&migrate->target, path, why);
+}
+
 static bool take_znode(void *ctx, struct migrate_znode *znode)
 {
     struct migrate *migrate = ctx;
@@ -168,16 +177,16 @@ static bool take_znode(void *ctx, struct migrate_znode *znode)
     }
     migrate->pass.znodes++;
     migrate->pass.bytes += znode->data.len;
-    if (entry) {
-        entry->seen = true;
-    }
     if (znode->masked) {
         znode->pruned = true;
         migrate->top_unread = migrate->top_unread || znode->path.len == 0;
-        migrate_target_refuse(&migrate->target, znode->path,
-                              "its ACL lacks the hashes of passwords, which need the permission "
-                              "ADMIN (--auth); what is below it is left out, too");
+        refuse(migrate, znode->path,
+               "its ACL lacks the hashes of passwords, which need the permission ADMIN (--auth); "
+               "what is below it is left out, too");
         return true;
+    }
+    if (entry) {
+        migrate_index_see(entry);
     }
     uint32_t creates = entry ? entry->creates : 0;
 
@@ -192,23 +201,20 @@ static bool take_missing(void *ctx, struct slice path)
     struct migrate *migrate = ctx;
 
     migrate->pass.vanished++;
-    if (!migrate->follows || path.len == 0 || !migrate_index_drop(&migrate->target.index, path)) {
-        return true; /* A pass finds it as one that only the target has. */
+    /* A pass finds it as one that only the target has. */
+    if (migrate->follows && path.len > 0 && migrate_index_is_known(&migrate->target.index, path)) {
+        (void)json_array_append_new(migrate->missing,
+                                    json_stringn((const char *)path.data, path.len));
     }
-    migrate->deleted++;
-    return migrate_target_delete(&migrate->target, path);
+    return true;
 }
 
 static void take_refused(void *ctx, struct slice path, const char *why)
 {
     struct migrate *migrate = ctx;
-    struct migrate_entry *entry = migrate_index_get(&migrate->target.index, path);
 
-    if (entry) {
-        entry->seen = true;
-    }
     migrate->top_unread = migrate->top_unread || (path.len == 0 && migrate->pass.znodes == 0);
-    migrate_target_refuse(&migrate->target, path, why);
+    refuse(migrate, path, why);
 }
 
 static bool wants(void *ctx, struct slice path)
@@ -299,43 +305,6 @@ int migrate_watch(struct migrate *migrate)
     return migrate_connect(migrate);
 }
 
-bool migrate_deletes(const struct migrate *migrate)
-{
-    return migrate->replaces && migrate->target.refused_count == 0;
-}
-
-/* Counts what only the target has, and deletes it where this is wanted. */
-static bool take_extra(struct migrate *migrate)
-{
-    const struct migrate_index *index = &migrate->target.index;
-    json_auto_t *names = json_array();
-
-    for (size_t i = 0; i < index->cap; i++) {
-        const struct migrate_entry *entry = &index->entries[i];
-
-        migrate->pass.extra += entry->path != 0 && !entry->gone && !entry->seen;
-    }
-    if (migrate->pass.extra == 0 || !migrate_deletes(migrate)) {
-        return true;
-    }
-    if (!migrate_target_extra(&migrate->target, names, EXTRA_MAX)) {
-        return false;
-    }
-    JSONR_EACH (name, names) {
-        struct slice path = slice_str(json_string_value(name));
-
-        name_difference(migrate, path);
-        if (migrate->writes && path.len > 0) {
-            migrate->deleted++;
-            (void)migrate_index_drop(&migrate->target.index, path);
-            if (!migrate_target_delete(&migrate->target, path)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static void begin_pass(struct migrate *migrate)
 {
     migrate->pass = (struct migrate_figures){.znodes = 0};
@@ -393,7 +362,7 @@ static int walk_once(struct migrate *migrate)
     if (migrate->writes && !migrate_target_raise_all(&migrate->target)) {
         return migrate->target.code;
     }
-    return take_extra(migrate) ? CMD_OK : migrate->target.code;
+    return migrate_take_extra(migrate) ? CMD_OK : migrate->target.code;
 }
 
 int migrate_pass(struct migrate *migrate)
@@ -414,6 +383,5 @@ bool migrate_is_equal(const struct migrate *migrate)
 {
     const struct migrate_figures *pass = &migrate->pass;
 
-    return pass->created == 0 && pass->changed == 0 && pass->behind == 0 &&
-           (pass->extra == 0 || !migrate_deletes(migrate));
+    return pass->created == 0 && pass->changed == 0 && pass->behind == 0 && pass->surplus == 0;
 }

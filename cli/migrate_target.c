@@ -31,15 +31,22 @@ void migrate_target_release(struct migrate_target *target)
     }
 }
 
+void migrate_target_path(const struct migrate_target *target, struct slice path, struct buf *out)
+{
+    bool is_root = strcmp(target->top, "/") == 0;
+
+    buf_append_str(out, is_root ? "" : target->top);
+    if (path.len > 0 || is_root) {
+        buf_append_byte(out, '/');
+        buf_append_slice(out, path);
+    }
+}
+
 void migrate_target_refuse(struct migrate_target *target, struct slice path, const char *why)
 {
     BUF_AUTO(full, PATH_BYTES_MAX);
 
-    buf_printf(&full, "%s", strcmp(target->top, "/") == 0 ? "" : target->top);
-    if (path.len > 0 || full.len == 0) {
-        buf_append_byte(&full, '/');
-        buf_append_slice(&full, path);
-    }
+    migrate_target_path(target, path, &full);
     target->refused_count++;
     if (json_array_size(target->refused) >= MIGRATE_NAMED_MAX) {
         return;
@@ -59,6 +66,7 @@ struct loading {
     struct buf line;
     json_t *names; /* NULL: fill the index. */
     size_t names_max;
+    bool known; /* Only names of znodes that the source had. */
     bool ended;
     bool faulty;
 };
@@ -129,9 +137,11 @@ static bool load_line(struct loading *loading, struct slice line)
     if (!loading->names) {
         return index_line(loading, json, name);
     }
-    const struct migrate_entry *entry = migrate_index_get(&loading->target->index, name);
+    const struct migrate_index *index = &loading->target->index;
+    const struct migrate_entry *entry = migrate_index_get(index, name);
+    bool wanted = loading->known ? entry && !entry->seen && entry->known : !entry || !entry->seen;
 
-    if ((!entry || !entry->seen) && json_array_size(loading->names) < loading->names_max) {
+    if (wanted && json_array_size(loading->names) < loading->names_max) {
         (void)json_array_append(loading->names, jsonr_at(json, "path"));
     }
     return true;
@@ -186,13 +196,16 @@ bool migrate_target_load(struct migrate_target *target)
 {
     struct loading loading = {.target = target};
 
-    migrate_index_clear(&target->index);
-    return export(target, &loading);
+    migrate_index_begin(&target->index);
+    bool loaded = export(target, &loading);
+
+    migrate_index_end(&target->index);
+    return loaded;
 }
 
-bool migrate_target_extra(struct migrate_target *target, json_t *names, size_t max)
+bool migrate_target_extra(struct migrate_target *target, bool known, json_t *names, size_t max)
 {
-    struct loading loading = {.target = target, .names = names, .names_max = max};
+    struct loading loading = {.target = target, .names = names, .names_max = max, .known = known};
 
     return export(target, &loading);
 }
@@ -333,28 +346,34 @@ bool migrate_target_raise_all(struct migrate_target *target)
     return goes;
 }
 
-bool migrate_target_delete(struct migrate_target *target, struct slice path)
+enum migrate_deletion migrate_target_delete(struct migrate_target *target, struct slice path,
+                                            bool recursive)
 {
+    const struct client_error *error = &target->cli->client->error;
     BUF_AUTO(full, PATH_BYTES_MAX);
     int code = CMD_OK;
 
-    buf_printf(&full, "%s/", strcmp(target->top, "/") == 0 ? "" : target->top);
-    buf_append_slice(&full, path);
+    migrate_target_path(target, path, &full);
     if (!migrate_target_flush(target)) {
-        return false;
+        return MIGRATE_FAILED;
     }
-    code = client_ask(target->cli->client,
-                      &(struct client_request){.method = "DELETE",
-                                               .path = buf_cstr(&full),
-                                               .params = {{"recursive", "true"}}});
+    code =
+        client_ask(target->cli->client,
+                   &(struct client_request){.method = "DELETE",
+                                            .path = buf_cstr(&full),
+                                            .params = {{"recursive", recursive ? "true" : NULL}}});
     if (client_unserved(code)) {
         target->code = cli_tell(target->cli);
-        return false;
+        return MIGRATE_FAILED;
     }
-    if (code != CMD_OK && code != CMD_NO_NODE) {
-        migrate_target_refuse(target, path, target->cli->client->error.message);
+    if (code == CMD_OK || code == CMD_NO_NODE) {
+        return MIGRATE_DELETED;
     }
-    return true;
+    if (!recursive && strcmp(error->code, err_name(ERR_NOT_EMPTY)) == 0) {
+        return MIGRATE_NOT_EMPTY;
+    }
+    migrate_target_refuse(target, path, error->message);
+    return MIGRATE_KEPT;
 }
 
 bool migrate_target_root_acl(struct migrate_target *target, struct slice acl)

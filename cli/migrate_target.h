@@ -42,8 +42,8 @@ void migrate_target_release(struct migrate_target *target);
 bool migrate_target_load(struct migrate_target *target);
 
 /* Adds paths of znodes, relative to the top, that the source does not have (index: not `seen`) to
- * the list `names`, at most `max`. */
-bool migrate_target_extra(struct migrate_target *target, json_t *names, size_t max);
+ * the list `names`, at most `max`, parents first. `known`: only those that the source had. */
+bool migrate_target_extra(struct migrate_target *target, bool known, json_t *names, size_t max);
 
 /* Creates the znode or overwrites its data and ACL. `line` is one of an import. */
 bool migrate_target_put(struct migrate_target *target, struct slice line);
@@ -55,8 +55,19 @@ bool migrate_target_flush(struct migrate_target *target);
 bool migrate_target_raise(struct migrate_target *target, struct slice path, uint32_t creates);
 bool migrate_target_raise_all(struct migrate_target *target);
 
-/* Deletes a znode and all below it, if it exists. */
-bool migrate_target_delete(struct migrate_target *target, struct slice path);
+enum migrate_deletion {
+    MIGRATE_DELETED,   /* Or it did not exist. */
+    MIGRATE_NOT_EMPTY, /* It has children, and stays. */
+    MIGRATE_KEPT,      /* It was refused: it is counted and named. */
+    MIGRATE_FAILED     /* An error that ends the command: `code`. */
+};
+
+/* Deletes a znode; `recursive`: with all below it. */
+enum migrate_deletion migrate_target_delete(struct migrate_target *target, struct slice path,
+                                            bool recursive);
+
+/* Appends the full path of a znode to `out`. */
+void migrate_target_path(const struct migrate_target *target, struct slice path, struct buf *out);
 
 /* Sets the ACL of the root, which an import leaves alone. `acl`: as JSON. */
 bool migrate_target_root_acl(struct migrate_target *target, struct slice acl);

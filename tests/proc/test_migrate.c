@@ -1,5 +1,5 @@
-/* `zabra migrate` where the source refuses to show znodes. The source is a replica, which speaks
- * ZooKeeper's protocol, too. */
+/* `zabra migrate`: what it leaves alone in the target, and says about it. The source is a replica,
+ * which speaks ZooKeeper's protocol, too. */
 #include "tests/proc/shell.h"
 
 #include <stdlib.h>
@@ -30,6 +30,25 @@ static void set_up(void)
                  "zabra create -p /app/secret/key value && zabra create /app/open x || exit 1; "
                  "done; zabra create /app/mine y",
                  0, "/app/mine");
+}
+
+/* Begins to follow the source, with these options; the messages are in $D/said. After `eval
+ * "$LIB$FOLLOW"` a line ends it with `cut_over`. Each znode /mark comes through the migration. */
+static void follow(const char *options)
+{
+    char text[SHELL_LINE_MAX];
+
+    (void)snprintf(text, sizeof(text),
+                   MIGRATE " --watch %s >$D/report 2>$D/said & p=$!; "
+                           "trap 'kill -9 $p' EXIT; "
+                           "source() { ZABRA_ENDPOINTS=$FROM zabra \"$@\"; }; "
+                           "mark() { source create /mark && await 'zabra get /mark' && "
+                           "source rm /mark && await '! zabra get /mark'; }; "
+                           "cut_over() { trap - EXIT; kill -INT $p; wait $p; r=$?; "
+                           "cat $D/report $D/said; return $r; }; "
+                           "await 'grep following $D/said' || { cat $D/said; exit 99; }\n",
+                   options);
+    assert_int_equal(setenv("FOLLOW", text, 1), 0);
 }
 
 static void tear_down(void)
@@ -63,4 +82,46 @@ TEST(extra_znodes_are_deleted_when_all_was_read, set_up, tear_down)
     shell_expect(MIGRATE " --replace 2>&1", 0, "verified");
     shell_expect("zabra get /app/secret/key", 0, "value");
     shell_expect("zabra get /app/mine 2>&1", 3, "NoNode");
+}
+
+TEST(following_deletes_only_what_the_source_had, set_up, tear_down)
+{
+    follow("--into");
+    shell_expect("zabra create /app/mine/child z && eval \"$LIB$FOLLOW\" && "
+                 "source session -- zabra create --ephemeral /app/mine e && "
+                 "source create /app/mine other && source rm /app/mine && mark && "
+                 "zabra get /app/mine/child && cut_over",
+                 0, "z");
+    shell_expect("cat $D/report", 0, "only in zabra");
+    shell_expect("zabra get /app/mine/child", 0, "z");
+}
+
+TEST(what_the_source_deletes_is_deleted_but_for_others_below_it, set_up, tear_down)
+{
+    follow("--into");
+    shell_expect("eval \"$LIB$FOLLOW\"; source create -p /app/a/b/c v && source create /app/kept w "
+                 "&& mark && zabra get /app/a/b/c && zabra create /app/kept/own x && "
+                 "source rm -ry /app/a && source rm /app/kept && mark && "
+                 "! zabra get /app/a && zabra get /app/kept/own && cut_over",
+                 0, "x");
+    shell_expect("zabra get /app/kept", 0, "w");
+}
+
+TEST(clients_of_a_target_that_was_empty_keep_what_they_write, set_up, tear_down)
+{
+    follow("");
+    shell_expect("zabra rm -ry /app && eval \"$LIB$FOLLOW\" && zabra create /late mine && "
+                 "zabra create /app/secret/late mine && source rm -ry /app/open && cut_over",
+                 0, "only in zabra");
+    shell_expect("zabra get /late && zabra get /app/secret/late", 0, "mine");
+    shell_expect("zabra get /app/open 2>&1", 3, "NoNode");
+}
+
+TEST(a_pass_deletes_what_the_last_one_has_seen, set_up, tear_down)
+{
+    follow("");
+    shell_expect("zabra rm -ry /app && eval \"$LIB$FOLLOW\" && kill -STOP $p && "
+                 "source rm -ry /app/secret && kill -CONT $p && cut_over",
+                 0, "deleted");
+    shell_expect("zabra get /app/secret 2>&1", 3, "NoNode");
 }

@@ -40,6 +40,55 @@ TEST(the_index_finds_what_was_put_and_not_dropped)
     migrate_index_clear(&index);
 }
 
+TEST(the_index_keeps_what_the_source_had)
+{
+    struct migrate_index index = {.entries = NULL};
+    char text[32];
+
+    for (int i = 0; i < MANY; i++) {
+        migrate_index_put(&index, path_of(text, i), 0, 0, i % 2 == 1);
+    }
+    assert_false(migrate_index_is_known(&index, path_of(text, 0)));
+    migrate_index_see(migrate_index_get(&index, path_of(text, 0)));
+    migrate_index_disown(&index, path_of(text, 1));
+    assert_true(migrate_index_drop(&index, path_of(text, 3)));
+    assert_true(migrate_index_is_known(&index, path_of(text, 3)));
+    migrate_index_begin(&index);
+    assert_int_equal(index.count, 0);
+    for (int i = 0; i < MANY; i += i < 6 ? 1 : 2) {
+        if (i != 5) {
+            migrate_index_put(&index, path_of(text, i), 0, 0, false);
+        }
+    }
+    for (int i = 0; i < MANY; i++) { /* The table grows meanwhile. */
+        (void)snprintf(text, sizeof(text), "other%d", i);
+        migrate_index_put(&index, slice_str(text), 0, 0, false);
+    }
+    assert_true(migrate_index_is_known(&index, path_of(text, 5)));
+    migrate_index_end(&index);
+    assert_true(migrate_index_is_known(&index, path_of(text, 0)));
+    assert_false(migrate_index_is_known(&index, path_of(text, 1)));
+    assert_true(migrate_index_is_known(&index, path_of(text, 3)));
+    assert_false(migrate_index_get(&index, path_of(text, 3))->seen);
+    assert_false(migrate_index_is_known(&index, path_of(text, 5)));
+    assert_false(migrate_index_is_known(&index, path_of(text, 8)));
+    migrate_index_clear(&index);
+}
+
+TEST(the_index_does_not_grow_by_what_comes_and_goes)
+{
+    struct migrate_index index = {.entries = NULL};
+    char text[32];
+
+    for (int i = 0; i < MANY; i++) {
+        migrate_index_put(&index, path_of(text, i), 0, 0, true);
+        assert_true(migrate_index_drop(&index, path_of(text, i)));
+        migrate_index_disown(&index, path_of(text, i));
+    }
+    assert_in_range(index.cap, 1, MANY / 10);
+    migrate_index_clear(&index);
+}
+
 TEST(digests_tell_null_from_empty_and_lists_by_their_entries)
 {
     struct slice world = slice_str("world");
