@@ -105,6 +105,7 @@ static void take_bytes(struct zk_conn *conn, struct slice bytes)
     size_t taken = 0;
 
     conn->heard_ms = os_now_ms();
+    conn->unread = 0; /* What waits at the next tick is newer. */
     zk_session_touch(conn);
     metric_add(&conn->zk->metrics.received_bytes, bytes.len);
     if (conn->in.len == 0) {

@@ -12,14 +12,22 @@ static bool has_gone(const struct zk_conn *conn)
     return poll(&polled, 1, 0) > 0;
 }
 
-/* A client that is not read now, or whose frames are kept for want of time, is heard by the number
- * of bytes that wait, so that its session lives on while this replica makes it wait. */
+static bool is_silent(const struct zk_conn *conn, uint64_t now_ms)
+{
+    return conn->state == ZK_OPEN && conn->stops == 0 &&
+           now_ms >= conn->heard_ms + conn->session.timeout_ms;
+}
+
+/* A client whose bytes are not read now, because it is stopped or its turn has not come, is heard
+ * by the number of bytes that wait, so that its session lives on while this replica makes it wait.
+ * Other clients are asked before they are judged. */
 static void hear(struct zk_conn *conn, uint64_t now_ms)
 {
+    bool asked = conn->stops != 0 || conn->in.len > 0 || conn->arrived || is_silent(conn, now_ms);
     int waits = 0;
 
-    if (conn->state == ZK_OPEN && (conn->stops != 0 || conn->in.len > 0) &&
-        ioctl(conn->fd, FIONREAD, &waits) == 0 && waits > conn->unread) {
+    if (conn->state == ZK_OPEN && asked && ioctl(conn->fd, FIONREAD, &waits) == 0 &&
+        waits > conn->unread) {
         conn->heard_ms = now_ms;
         zk_session_touch(conn);
     }
@@ -37,8 +45,7 @@ static void check(struct zk_conn *conn, uint64_t now_ms)
         zk_close_cut(conn, "late");
     } else if (conn->stall_ms != 0 && now_ms >= conn->stall_ms + limits->slow_timeout_ms) {
         zk_close_cut(conn, "slow");
-    } else if (conn->state == ZK_OPEN && conn->stops == 0 &&
-               now_ms >= conn->heard_ms + conn->session.timeout_ms) {
+    } else if (is_silent(conn, now_ms) && conn->unread == 0) {
         zk_close_cut(conn, "silent");
     } else if (conn->identity_ms != 0 && now_ms >= conn->identity_ms) {
         zk_close_lost(conn, "no_identity");

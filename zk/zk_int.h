@@ -263,7 +263,7 @@ struct zk_conn {
     struct zk_session session;
     struct zk_opening *opening; /* NULL: no session is being opened. */
 
-    int unread;           /* Bytes that waited in the socket at the last tick, if it is stopped. */
+    int unread;           /* Bytes that waited in the socket at the last tick, if it was asked. */
     uint64_t heard_ms;    /* When bytes of the client arrived last. */
     uint64_t deadline_ms; /* For the first frame; of a closing connection: its end. */
     uint64_t identity_ms; /* When the client must have an identity; 0: it has, or needs none. */

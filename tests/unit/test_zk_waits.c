@@ -78,6 +78,32 @@ TEST_BENCH(a_client_that_is_made_to_wait_is_heard)
     hang_up(&client);
 }
 
+/* Its bytes are in the socket; the loop has found them, or has not polled yet. */
+TEST_BENCH(a_client_that_waits_for_its_turn_is_heard)
+{
+    struct client client;
+
+    dial(&client, 0);
+    for (uint32_t polled = 0; polled < 2; polled++) {
+        zk_ask_plain(&client.out, ZK_XID_PING, ZK_PING);
+        deliver(&client);
+        if (polled) {
+            zk_bench_round(&bench);
+            assert_true(client.conn->arrived);
+        }
+        atomic_store(&bench.gate->touched, 0);
+        zk_bench_pass(&bench, TIMEOUT_MS);
+        assert_int_equal(bench.gate->touched, client.conn->session.id);
+        atomic_store(&bench.gate->touched, 0);
+        zk_bench_pass(&bench, TIMEOUT_MS);
+        assert_int_equal(bench.gate->touched, 0); /* It has sent nothing since. */
+        await(&client, polled + 1);
+    }
+    zk_bench_pass(&bench, TIMEOUT_MS);
+    assert_int_equal(client.conn->state, ZK_CUT); /* Of a silent client nothing waits. */
+    hang_up(&client);
+}
+
 /* ---- What belongs to a session ---- */
 
 TEST_BENCH(counts_and_ephemerals_show_nothing_before_its_event)
