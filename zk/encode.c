@@ -4,7 +4,8 @@
 #include "server/op/acl.h"
 
 enum {
-    HEADER_BYTES = 16, /* xid, zxid, code. */
+    HEADER_BYTES = 16,                                /* xid, zxid, code. */
+    ELEMENT_BYTES = 9 + ZK_INT_BYTES + ZK_STAT_BYTES, /* Of a multi, without its data. */
     STATE_CONNECTED = 3
 };
 
@@ -265,6 +266,33 @@ void zk_encode_result(struct buf *out, const struct zk_request *request,
         put_record(out, request->type, &request->args, result, names);
     }
     zk_frame_end(out, frame);
+}
+
+/* The same for an element, or for a request that is no multi. */
+static size_t size_of(const struct op_result *result, const struct zk_names *names)
+{
+    size_t size = ELEMENT_BYTES + blob_slice(result->data).len;
+
+    if (names && names->known) {
+        return size + names->bytes.len;
+    }
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        size += ZK_INT_BYTES + result->entries[i].path.len;
+    }
+    return size;
+}
+
+size_t zk_encode_size(const struct op_result *result, const struct zk_names *names)
+{
+    size_t size = ELEMENT_BYTES; /* The header and the end. */
+
+    if (result->result_count == 0) {
+        return size + size_of(result, names);
+    }
+    for (uint32_t i = 0; i < result->result_count; i++) {
+        size += size_of(&result->results[i], names ? &names[i] : NULL);
+    }
+    return size;
 }
 
 void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32_t timeout_ms,

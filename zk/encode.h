@@ -37,6 +37,9 @@ struct zk_names {
 void zk_encode_result(struct buf *out, const struct zk_request *request,
                       const struct op_result *result, const struct zk_names *names, zxid_t zxid);
 
+/* Returns the bytes of an answer of data or lists, or somewhat more. */
+size_t zk_encode_size(const struct op_result *result, const struct zk_names *names);
+
 /* Answers the first frame. timeout_ms 0: the session does not exist (any more), or the passwd is
  * wrong; then `session` and `passwd` are not looked at. */
 void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32_t timeout_ms,

@@ -12,15 +12,16 @@
 
 #include <errno.h>
 
-/* Moves the collected frames into the queue of their connection. */
-static void settle(struct zk *zk)
+/* Moves the collected frames, but for the bytes that are sent, into the queue of their connection.
+ */
+static void settle(struct zk *zk, size_t sent)
 {
     struct zk_conn *writer = zk->writer;
 
     if (!writer) {
         return;
     }
-    const struct slice part = buf_slice(&zk->out);
+    const struct slice part = slice_from(buf_slice(&zk->out), sent);
 
     if (part.len > 0) {
         pieces_put(&writer->out, &part, 1);
@@ -35,7 +36,7 @@ struct buf *zk_out_begin(struct zk_conn *conn)
     struct zk *zk = conn->zk;
 
     if (zk->writer != conn) {
-        settle(zk);
+        settle(zk, 0);
         zk->writer = conn;
     }
     return &zk->out;
@@ -162,30 +163,23 @@ static bool took(struct zk_conn *conn, ssize_t sent, size_t len, size_t unsent)
     return true;
 }
 
-/* Sends the collected frames, if no bytes are before them. */
-static bool send_collected(struct zk_conn *conn)
+/* Sends the collected frames, if no bytes are before them. Counts the bytes in `*sent`. */
+static bool send_collected(struct zk_conn *conn, size_t *sent)
 {
     struct zk *zk = conn->zk;
-    size_t done = 0;
 
     if (zk->writer != conn || conn->out.bytes > 0) {
         return true;
     }
-    while (done < zk->out.len && !conn->full) {
-        struct slice rest = slice_make(zk->out.data + done, zk->out.len - done);
+    while (*sent < zk->out.len && !conn->full) {
+        struct slice rest = slice_from(buf_slice(&zk->out), *sent);
         size_t len = min_size(rest.len, write_max(conn, rest));
-        ssize_t sent = loop_send(conn->fd, rest.data, len);
+        ssize_t got = loop_send(conn->fd, rest.data, len);
 
-        if (!took(conn, sent, len, zk_out_unsent(conn) - done)) {
+        if (!took(conn, got, len, zk_out_unsent(conn) - *sent)) {
             return false;
         }
-        done += sent > 0 ? (size_t)sent : 0;
-    }
-    if (done > 0 && done == zk->out.len) {
-        buf_trim(&zk->out, ZK_KEEP_BYTES);
-        zk->writer = NULL;
-    } else if (done > 0) {
-        buf_consume(&zk->out, done);
+        *sent += got > 0 ? (size_t)got : 0;
     }
     return true;
 }
@@ -242,10 +236,11 @@ static void look_at_pace(struct zk_conn *conn)
 
 void zk_out_flush(struct zk_conn *conn)
 {
-    bool sound = send_collected(conn);
+    size_t sent = 0;
+    bool sound = send_collected(conn, &sent);
 
     if (conn->zk->writer == conn) {
-        settle(conn->zk);
+        settle(conn->zk, sent);
     }
     sound = sound && send_queued(conn);
     if (!sound) {

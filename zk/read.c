@@ -70,6 +70,10 @@ static bool reply(struct zk_call *call, const struct op_result *result)
         zk_close_lost(conn, "replica_behind");
         return true;
     }
+    if (zk_encode_size(result, zk_gather_names(call->gather)) > ZK_REPLY_MAX) {
+        zk_reply_code(call, ZK_THROTTLED);
+        return true;
+    }
     if (!zk_order_allows(call, zxid)) {
         return false;
     }

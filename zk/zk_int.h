@@ -37,7 +37,7 @@ enum {
     ZK_CALLS_MAX = 1000,        /* Requests of one connection that wait for their replies. */
     ZK_FLIGHT_BYTES = 16 << 20, /* Memory of these requests. */
     ZK_ALWAYS_BYTES = 512,      /* A request of this size is taken without room, if it is alone. */
-    ZK_REPLY_MAX = 64 << 20,    /* Bytes of one reply. */
+    ZK_REPLY_MAX = 16 << 20,    /* Bytes of one reply: clients expect at most 1 to 4 MiB. */
     ZK_UNREAD_BYTES = 1 << 20,  /* Unsent bytes at which a client gets no more replies. */
     ZK_SEND_BYTES = 256 << 10,  /* Bytes of replies that are collected for one write. */
     ZK_KEEP_BYTES = 1 << 20,    /* Bytes of scratch memory that are kept. */

@@ -6,6 +6,16 @@
 
 /* ---- Time ---- */
 
+/* One turn of the client, which has no time for more than one request or page. */
+static void step(struct client *client)
+{
+    list_remove(&client->conn->turn);
+    bench.zk->now_us = os_now_us();
+    bench.zk->end_us = bench.zk->now_us + 1;
+    zk_conn_turn(client->conn);
+    take(client);
+}
+
 TEST_BENCH(a_client_that_asks_without_end_leaves_the_thread_to_others)
 {
     enum {
@@ -101,6 +111,23 @@ TEST_BENCH(pings_of_a_client_that_does_not_read_are_not_answered)
     hang_up(&client);
 }
 
+/* A multiRead of the data of one znode, `count` times. */
+static void ask_data(struct client *client, const char *path, uint32_t count)
+{
+    size_t frame = zk_ask_begin(&client->out, ++client->xid, ZK_MULTI_READ);
+
+    for (uint32_t i = 0; i <= count; i++) {
+        zk_put_int(&client->out, i < count ? ZK_GET_DATA : -1);
+        zk_put_bool(&client->out, i == count);
+        zk_put_int(&client->out, -1);
+        if (i < count) {
+            zk_put_bytes(&client->out, slice_str(path));
+            zk_put_bool(&client->out, false);
+        }
+    }
+    zk_frame_end(&client->out, frame);
+}
+
 TEST_BENCH(an_event_does_not_cut_a_client_with_a_long_reply)
 {
     enum {
@@ -120,18 +147,7 @@ TEST_BENCH(an_event_does_not_cut_a_client_with_a_long_reply)
     dial(&client, ROOM);
     ask(&client, ZK_GET_DATA, "/seen", 1);
     await(&client, 1);
-    size_t frame = zk_ask_begin(&client.out, ++client.xid, ZK_MULTI_READ);
-
-    for (int i = 0; i <= READS; i++) {
-        zk_put_int(&client.out, i < READS ? ZK_GET_DATA : -1);
-        zk_put_bool(&client.out, i == READS);
-        zk_put_int(&client.out, -1);
-        if (i < READS) {
-            zk_put_bytes(&client.out, slice_str("/long"));
-            zk_put_bool(&client.out, false);
-        }
-    }
-    zk_frame_end(&client.out, frame);
+    ask_data(&client, "/long", READS);
     deliver(&client);
     for (int i = 0; i < ROUNDS_MAX && zk_out_unsent(client.conn) < ZK_UNREAD_BYTES; i++) {
         round_all();
@@ -149,6 +165,30 @@ TEST_BENCH(an_event_does_not_cut_a_client_with_a_long_reply)
     assert_false(client.ended);
     hang_up(&client);
     hang_up(&other);
+}
+
+TEST_BENCH(a_reply_of_too_much_data_is_refused_before_it_is_written)
+{
+    enum {
+        DATA_BYTES = 1 << 16,
+        READS = (16 << 20) / DATA_BYTES
+    };
+
+    static uint8_t data[DATA_BYTES];
+    struct client client;
+
+    bench.zk->frames.multi_ops_max = READS;
+    dial(&client, 0);
+    create(&client, "/long", slice_make(data, DATA_BYTES));
+    ask_data(&client, "/long", READS);
+    await(&client, 2);
+    assert_int_equal(client.err, ZK_THROTTLED);
+    assert_int_equal(client.last.len, 0);
+    ask_data(&client, "/long", READS - 1);
+    await(&client, 3);
+    assert_int_equal(client.err, 0);
+    assert_true(client.last.len > (READS - 1) * (size_t)DATA_BYTES);
+    hang_up(&client);
 }
 
 /* But events that it does not read are bounded, also behind a reply. */
@@ -228,16 +268,6 @@ static void make_list(const char *path, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         add_child(path, i);
     }
-}
-
-/* One turn of the client, which has no time for more than one page. */
-static void step(struct client *client)
-{
-    list_remove(&client->conn->turn);
-    bench.zk->now_us = os_now_us();
-    bench.zk->end_us = bench.zk->now_us + 1;
-    zk_conn_turn(client->conn);
-    take(client);
 }
 
 /* Reads a list of children, which must be the first `count` numbers; returns `count`. */
