@@ -2,7 +2,7 @@
  * Long lists of children. What does not fit into one short hold of the lock is read in pages, in as
  * many turns as it takes, and encoded at once. In the end one hold looks at all elements: lists
  * that have changed since they were read are read again, until all show one state. So the lock is
- * held briefly, no client keeps the thread, and the memory is bounded.
+ * held briefly, other connections have their turns in between, and the memory is bounded.
  *
  * A list that changes again and again is in the end read in that last hold, if it is not too long.
  */

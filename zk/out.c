@@ -12,6 +12,10 @@
 
 #include <errno.h>
 
+enum {
+    WRITES_PER_LOOK = 16 /* Writes of one turn between two looks at the clock. */
+};
+
 /* Moves the collected frames, but for the bytes that are sent, into the queue of their connection.
  */
 static void settle(struct zk *zk, size_t sent)
@@ -163,15 +167,28 @@ static bool took(struct zk_conn *conn, ssize_t sent, size_t len, size_t unsent)
     return true;
 }
 
-/* Sends the collected frames, if no bytes are before them. Counts the bytes in `*sent`. */
+/* Whether the turn has time for one more write. Over TLS each frame is one. */
+static bool has_time(struct zk *zk, uint32_t *writes)
+{
+    if (++*writes % WRITES_PER_LOOK != 0) {
+        return true;
+    }
+    zk->now_us = os_now_us();
+    return zk->now_us < zk->end_us;
+}
+
+/* Sends the collected frames, if no bytes are before them, while the turn lasts. Counts the bytes
+ * in `*sent`. */
 static bool send_collected(struct zk_conn *conn, size_t *sent)
 {
     struct zk *zk = conn->zk;
+    uint32_t writes = 0;
+    bool time = true;
 
     if (zk->writer != conn || conn->out.bytes > 0) {
         return true;
     }
-    while (*sent < zk->out.len && !conn->full) {
+    while (*sent < zk->out.len && !conn->full && time) {
         struct slice rest = slice_from(buf_slice(&zk->out), *sent);
         size_t len = min_size(rest.len, write_max(conn, rest));
         ssize_t got = loop_send(conn->fd, rest.data, len);
@@ -180,6 +197,7 @@ static bool send_collected(struct zk_conn *conn, size_t *sent)
             return false;
         }
         *sent += got > 0 ? (size_t)got : 0;
+        time = has_time(zk, &writes);
     }
     return true;
 }
@@ -187,8 +205,10 @@ static bool send_collected(struct zk_conn *conn, size_t *sent)
 static bool send_queued(struct zk_conn *conn)
 {
     size_t most = ZK_UNREAD_BYTES;
+    uint32_t writes = 0;
+    bool time = true;
 
-    while (conn->out.bytes > 0 && !conn->full && most > 0) {
+    while (conn->out.bytes > 0 && !conn->full && most > 0 && time) {
         struct slice parts[LOOP_PARTS_MAX];
         uint8_t block[1]; /* For texts, which this queue never has. */
         size_t bytes_max = min_size(most, queue_write_max(conn));
@@ -208,6 +228,7 @@ static bool send_queued(struct zk_conn *conn)
             pieces_pass(&conn->out, (size_t)sent);
             most -= min_size(most, (size_t)sent);
         }
+        time = has_time(conn->zk, &writes);
     }
     if (conn->out.bytes > 0 && !conn->full) {
         zk_turn_later(conn);

@@ -204,6 +204,7 @@ static bool answer_at_once(struct zk_conn *conn, struct slice frame)
 static void answer_ping(struct zk_conn *conn, int32_t xid)
 {
     zk_encode_code(zk_out_begin(conn), xid, conn->seen, ZK_OK);
+    conn->zk->now_us = os_now_us(); /* Many pings end a turn as other requests do. */
     metric_add(&conn->zk->metrics.replies, 1);
     conn->replied++;
     zk_turn_soon(conn);

@@ -46,6 +46,38 @@ TEST_BENCH(a_client_that_asks_without_end_leaves_the_thread_to_others)
     hang_up(&modest);
 }
 
+/* Over TLS each reply is a write of its own. */
+TEST_BENCH(pings_over_tls_leave_the_thread_to_others)
+{
+    enum {
+        PINGS = 4000,
+        WRITES = 50
+    };
+    struct client client;
+
+    dial(&client, 0);
+    client.conn->secure = true;
+    for (int i = 0; i < PINGS; i++) {
+        zk_ask_plain(&client.out, ZK_XID_PING, ZK_PING);
+    }
+    deliver(&client);
+    assert_int_equal(client.out.len, 0);
+    client.conn->arrived = true;
+    step(&client);
+    assert_in_range(client.pings, 1, WRITES);
+    while (client.conn->replied < PINGS) {
+        client.conn->full = true;
+        round_all();
+    }
+    uint32_t before = client.pings;
+
+    client.conn->full = false;
+    step(&client);
+    assert_in_range(client.pings - before, 1, WRITES);
+    await(&client, PINGS);
+    hang_up(&client);
+}
+
 TEST_BENCH(those_who_had_their_turn_wait_behind_those_who_had_none)
 {
     enum {
