@@ -86,7 +86,9 @@ void zk_out_event(struct zk_conn *conn)
     const struct piece_tag tag = {.kind = PIECE_FIXED};
 
     if (zk->writer == conn) {
-        (void)buf_append_slice(&zk->out, part);
+        bool kept = buf_append_slice(&zk->out, part);
+
+        ASSERT(kept); /* The connection is cut before its events exceed the room for them. */
     } else if (zk->shared) {
         pieces_put_tagged(&conn->out, &tag, NULL, 0, zk->shared, 0);
     } else {

@@ -12,7 +12,8 @@
 
 enum {
     FIFO_FIRST = 1 << 30, /* WebSockets have the numbers below. */
-    LABEL_MAX = 64
+    LABEL_MAX = 64,
+    EVENT_MAX = 5 << 20 /* The path of an event may be as long as a frame of setWatches. */
 };
 
 /* ---- Metrics, on any thread ---- */
@@ -319,7 +320,8 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&zk->waiting);
     list_init(&zk->stalled);
     map_init(&zk->attached);
-    buf_init(&zk->out, (size_t)ZK_REPLY_MAX + 2 * (size_t)ZK_KEEP_BYTES);
+    /* What may wait in front of a reply, the reply, and all events that may wait. */
+    buf_init(&zk->out, ZK_UNREAD_BYTES + ZK_REPLY_MAX + limits->socket_queue_bytes_max + EVENT_MAX);
     buf_init(&zk->acls, SIZE_MAX / 2); /* Bounded by the frame. */
     zk->read = mem_alloc(ZK_READ_BYTES);
     watch_all(zk);

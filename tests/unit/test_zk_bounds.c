@@ -223,6 +223,45 @@ TEST_BENCH(a_reply_of_too_much_data_is_refused_before_it_is_written)
     hang_up(&client);
 }
 
+static void adjust(struct config_clients *limits)
+{
+    limits->socket_queue_bytes_max = 8 << 20;
+}
+
+static void open_wide(void)
+{
+    zk_bench_open_with(&bench, adjust);
+}
+
+TEST(events_behind_the_longest_reply_are_kept, open_wide, close_bench)
+{
+    enum {
+        REPLIES_BYTES = ZK_UNREAD_BYTES + ZK_REPLY_MAX,
+        PATH_BYTES = 100000
+    };
+
+    static uint8_t path[PATH_BYTES];
+    size_t events_max = bench.gate->limits.socket_queue_bytes_max;
+    struct client client;
+
+    dial(&client, ROOM);
+    struct buf *out = zk_out_begin(client.conn);
+
+    uint8_t *replies = buf_reserve(out, REPLIES_BYTES);
+
+    assert_non_null(replies);
+    memset(replies, 0, REPLIES_BYTES);
+    out->len += REPLIES_BYTES;
+    for (uint32_t i = 1; i * (PATH_BYTES + 100) < events_max; i++) {
+        size_t before = zk_out_unsent(client.conn);
+
+        zk_watch_tell(client.conn, WATCH_DELETED, slice_make(path, PATH_BYTES));
+        assert_true(zk_out_unsent(client.conn) > before + PATH_BYTES);
+    }
+    assert_int_not_equal(client.conn->state, ZK_CUT);
+    hang_up(&client);
+}
+
 /* But events that it does not read are bounded, also behind a reply. */
 TEST_BENCH(a_client_that_does_not_read_its_events_is_cut)
 {

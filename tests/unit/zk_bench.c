@@ -21,14 +21,22 @@ static void give_seat(void *seat)
     (*seats)--;
 }
 
-void zk_bench_open(struct zk_bench *bench)
+void zk_bench_open_with(struct zk_bench *bench, void (*adjust)(struct config_clients *limits))
 {
     *bench = (struct zk_bench){.gate = kit_gate_make()};
     bench->gate->limits.requests_max = REQUESTS_MAX;
     bench->gate->limits.socket_in_flight_max = FLIGHT_MAX;
+    if (adjust) {
+        adjust(&bench->gate->limits);
+    }
     bench->zk = zk_open(bench->gate, give_seat);
     list_init(&bench->inside);
     list_init(&bench->ran);
+}
+
+void zk_bench_open(struct zk_bench *bench)
+{
+    zk_bench_open_with(bench, NULL);
 }
 
 int zk_bench_dial(struct zk_bench *bench, int room)

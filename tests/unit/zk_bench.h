@@ -25,6 +25,7 @@ struct zk_bench {
 };
 
 void zk_bench_open(struct zk_bench *bench);
+void zk_bench_open_with(struct zk_bench *bench, void (*adjust)(struct config_clients *limits));
 
 /* Runs and answers what is inside the gate. The clients' ends stay the caller's. */
 void zk_bench_close(struct zk_bench *bench);
