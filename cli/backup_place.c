@@ -248,15 +248,14 @@ enum backup_fate backup_place_publish(struct backup_place *place, bool full)
 /* ---- Remove. ---- */
 
 int backup_place_prune(struct backup_place *place, const struct backup_policy *policy,
-                       int64_t made_ms)
+                       int64_t made_ms, int64_t ahead_ms)
 {
     char path[BACKUP_PATH_MAX];
     uint32_t removed = 0;
-    int64_t ahead_ms = os_wall_ms() - made_ms;
 
     if (ahead_ms > CLOCKS_DIFFER_MS || ahead_ms < -CLOCKS_DIFFER_MS) {
         out_note(&place->cli->out,
-                 "the clock of this machine is %" PRId64 " s %s that of the replica: no old "
+                 "the clock of this machine is %" PRId64 " s %s that of the ensemble: no old "
                  "backup is removed until they agree",
                  (ahead_ms > 0 ? ahead_ms : -ahead_ms) / 1000,
                  ahead_ms > 0 ? "ahead of" : "behind");
@@ -276,7 +275,8 @@ int backup_place_prune(struct backup_place *place, const struct backup_policy *p
         return backup_place_fail(place, path, error);
     }
     if (removed > 0) {
-        out_say(&place->cli->out, "removed %" PRIu32 " old backups\n", removed);
+        out_say(&place->cli->out, "removed %" PRIu32 " old backup%s\n", removed,
+                removed == 1 ? "" : "s");
     }
     return CMD_OK;
 }

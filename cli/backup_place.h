@@ -51,7 +51,7 @@ int backup_place_open(struct backup_place *place, struct cli *cli, const char *t
 bool backup_place_find_last(struct backup_place *place, char since[BACKUP_SINCE_MAX]);
 
 /* Whether a full backup must follow the increment that was made at `made_ms`, because of the age or
- * the length of its chain. Both times are from clocks of replicas. */
+ * the length of its chain. Both times are by the clocks of the ensemble. */
 bool backup_place_needs_full(const struct backup_place *place, int64_t made_ms,
                              int64_t full_every_ms);
 
@@ -65,10 +65,11 @@ void backup_place_drop(struct backup_place *place);
  * continue the newest file. */
 enum backup_fate backup_place_publish(struct backup_place *place, bool full);
 
-/* Removes what the policy does not keep. `made_ms`: the time of the new backup, from the clock of
- * its replica; nothing is removed if the clock here is another one, which a note says. */
+/* Removes what the policy does not keep. `made_ms`: the time of the new backup, by the clocks of
+ * the ensemble; `ahead_ms`: how far the clock here was ahead of them when the backup was made.
+ * Nothing is removed if the clocks differ, which a note says. */
 int backup_place_prune(struct backup_place *place, const struct backup_policy *policy,
-                       int64_t made_ms);
+                       int64_t made_ms, int64_t ahead_ms);
 
 /* Removes the part, if one is open, and releases the lock. */
 void backup_place_close(struct backup_place *place);

@@ -29,8 +29,9 @@ struct backing {
     uint64_t need; /* Bytes of the backup, about; 0: not known. */
     struct transfer *transfer;
     struct buf first; /* The first bytes of the answer: HEAD. */
-    bool has_size;
-    int64_t age_s; /* With --stale: since when the replica is cut off; -1: it is not. */
+    bool has_head;
+    int64_t age_s;    /* With --stale: since when the replica is cut off; -1: it is not. */
+    int64_t ahead_ms; /* The clock here minus that of the ensemble, when HEAD came. */
     struct backup_head head;
 };
 
@@ -72,15 +73,16 @@ static enum err read_first(void *ctx, uint64_t offset, void *to, size_t len)
     return ERR_OK;
 }
 
-/* Learns how many bytes will come, about, from the first ones; not of an increment. */
-static void note_size(struct backing *backing, struct slice bytes)
+/* Learns from the first bytes how far the clocks differ and, but for an increment, how many bytes
+ * will come, about. */
+static void note_head(struct backing *backing, struct slice bytes)
 {
     size_t room = backing->first.size_max - backing->first.len;
     char why[BACKUP_WHY_MAX];
     struct backup_head head;
     struct buf memory;
 
-    if (backing->has_size || room == 0) {
+    if (backing->has_head || room == 0) {
         return;
     }
     (void)buf_append(&backing->first, bytes.data, min_size(bytes.len, room));
@@ -88,9 +90,12 @@ static void note_size(struct backing *backing, struct slice bytes)
     const struct backup_input input = {
         .name = "", .size = backing->first.len, .read = read_first, .ctx = &backing->first};
 
-    backing->has_size = backup_read_head(&input, &memory, &head, why) == ERR_OK;
+    backing->has_head = backup_read_head(&input, &memory, &head, why) == ERR_OK;
     buf_release(&memory);
-    if (backing->has_size && head.full) {
+    if (backing->has_head) {
+        backing->ahead_ms = os_wall_ms() - head.made_ms;
+    }
+    if (backing->has_head && head.full) {
         backing->transfer->progress.total = head.snapshot_bytes + head.log_bytes;
         backing->need = backing->transfer->progress.total;
     }
@@ -100,7 +105,7 @@ static bool take(void *ctx, struct slice bytes)
 {
     struct backing *backing = ctx;
 
-    note_size(backing, bytes);
+    note_head(backing, bytes);
 
     while (bytes.len > 0) {
         ssize_t done = write(backing->place.fd, bytes.data, bytes.len);
@@ -153,7 +158,7 @@ static int try_once(struct backing *backing)
                                 .progress = {.verb = "backed up"},
                                 .request = make_request(backing)};
     backing->transfer = &transfer;
-    backing->has_size = false;
+    backing->has_head = false;
     buf_init(&backing->first, FIRST_MAX);
     int code = transfer_run(backing->cli, &transfer);
 
@@ -401,9 +406,9 @@ static int store(struct backing *backing)
     if (fate != BACKUP_DONE) {
         return backing->failure;
     }
-    return backing->policy.count > 0
-               ? backup_place_prune(&backing->place, &backing->policy, backing->head.made_ms)
-               : CMD_OK;
+    return backing->policy.count > 0 ? backup_place_prune(&backing->place, &backing->policy,
+                                                          backing->head.made_ms, backing->ahead_ms)
+                                     : CMD_OK;
 }
 
 static int take_spans(struct backing *backing)

@@ -48,7 +48,7 @@ struct backup_head {
     zxid_t least;            /* A state can be restored at this zxid and later ones. */
     zxid_t end;              /* The last record. */
     uint64_t digest;         /* Digest of the state at `end`. */
-    int64_t made_ms;         /* Wall clock of the replica, ms since 1970. */
+    int64_t made_ms;         /* By the clocks of a majority of the voters, ms since 1970. */
     uint64_t snapshot_bytes; /* 0: there is no part SNAPSHOT. */
     uint64_t log_bytes;      /* Estimate of the bytes of records. */
     char release[BACKUP_RELEASE_MAX];

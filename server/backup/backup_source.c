@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/os_clock.h"
 #include "base/wire.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
@@ -227,7 +226,7 @@ static enum err make_head(struct backup_source *source, struct buf *out, const c
     head->full = !source->ask.increment;
     head->from = source->at;
     head->least = source->reader ? source->info.end : source->at;
-    head->made_ms = os_wall_ms();
+    head->made_ms = source->host.wall_ms(source->host.wall_ctx);
     head->snapshot_bytes = source->reader ? source->info.file_bytes : 0;
     head->log_bytes = figures.bytes_since_snap;
     head->config = buf_slice(&source->config);

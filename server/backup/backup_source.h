@@ -24,6 +24,9 @@ struct backup_host {
     struct view *view;
     const struct store_identity *identity; /* Must not change while a source is open. */
     const char *release;
+    /* The time of the clocks of a majority, as far as it is known, ms since 1970. Any thread. */
+    int64_t (*wall_ms)(void *ctx);
+    void *wall_ctx;
 };
 
 /* What a client asks for. */

@@ -13,6 +13,14 @@ struct publication *gate_published(struct gate *gate)
     return copy;
 }
 
+int64_t gate_wall_ms(void *gate)
+{
+    struct gate *own = gate;
+
+    MUTEX_HOLD(&own->mutex);
+    return os_wall_ms() - own->published.replica.clock_ahead_ms;
+}
+
 static void write_cluster(struct jsonw *json, const struct zab_config *config)
 {
     char hex[2 * ZAB_CLUSTER_LEN + 1];

@@ -426,7 +426,9 @@ static void start_backups(struct server *server)
     const struct backup_host host = {.store = server->store,
                                      .view = server->view,
                                      .identity = &server->core.identity,
-                                     .release = ZABRA_VERSION};
+                                     .release = ZABRA_VERSION,
+                                     .wall_ms = gate_wall_ms,
+                                     .wall_ctx = &server->gate};
 
     backups_start(&server->backups, &host, server->config->clients.backup_rate);
 }

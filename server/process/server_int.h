@@ -498,4 +498,8 @@ void gate_figures(struct gate *gate, struct gate_figures *ret_figures);
 /* Returns a copy of what the core has published; the caller frees it with mem_free. Any thread. */
 struct publication *gate_published(struct gate *gate);
 
+/* Returns the time of the clocks of a majority of the voters, ms since 1970: that of the own clock
+ * until enough of them are known. `gate`: a struct gate. Any thread. */
+int64_t gate_wall_ms(void *gate);
+
 #endif

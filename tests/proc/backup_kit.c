@@ -29,6 +29,15 @@ void backup_prepare(const struct ensemble *ensemble)
                      0);
 }
 
+struct faulty *backup_offer_faulty(const struct ensemble *ensemble)
+{
+    char path[ENSEMBLE_PATH_MAX];
+
+    (void)snprintf(path, sizeof path, "%.96s/command.faulty", ensemble->dir);
+    backup_set("FAULTY", "env LD_PRELOAD=%s %s=%s", ZABRA_FAULTY_LIBRARY, FAULTY_VARIABLE, path);
+    return faulty_open(path);
+}
+
 void backup_write_some(const char *prefix, int count)
 {
     assert_int_equal(

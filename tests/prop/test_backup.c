@@ -4,6 +4,7 @@
  * backup that is cut at any byte, or has any byte flipped, is refused.
  */
 #include "base/mem.h"
+#include "base/os_clock.h"
 #include "base/rng.h"
 #include "server/backup/backup_source.h"
 #include "server/config/config.h"
@@ -255,13 +256,19 @@ static void snapshot(struct world *world)
 
 /* ---- Backups. ---- */
 
+static int64_t wall_ms(void *ctx UNUSED)
+{
+    return os_wall_ms();
+}
+
 /* Takes a backup while transactions run; true if there is one. */
 static bool backup(struct world *world, bool increment, struct saved *ret_saved)
 {
     const struct backup_host host = {.store = world->store,
                                      .view = world->view,
                                      .identity = &world->identity,
-                                     .release = "1.2.3"};
+                                     .release = "1.2.3",
+                                     .wall_ms = wall_ms};
     const struct saved *last = &world->saved[world->saved_count - (increment ? 1 : 0)];
     const struct backup_ask ask = {.increment = increment,
                                    .since = increment ? last->head.end : 0,
