@@ -92,8 +92,15 @@ int migrate_watch(struct migrate *migrate);
  * changes that the source has made are copied. */
 int migrate_follow(struct migrate *migrate, int64_t idle_ms);
 
-/* Connects to the source. */
+/* Connects to the source. After an earlier connection several attempts are made. */
 int migrate_connect(struct migrate *migrate);
+
+/* Waits until the connected server has all that the source had acknowledged before the call, and
+ * takes the events about it. Not MIGRATE_DONE: MIGRATE_LOST or MIGRATE_STOPPED. */
+enum migrate_step migrate_sync(struct migrate *migrate);
+
+/* Whether a signal has come, at most `wait_ms` from now. */
+bool migrate_is_stopped(const struct migrate *migrate, int64_t wait_ms);
 
 /* Functions of the visitor. */
 void migrate_visit(struct migrate *migrate);

@@ -3,7 +3,6 @@
 #include "cli/cmd.h"
 #include "cli/migrate.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
@@ -52,13 +51,6 @@ static bool copy_changes(struct migrate *migrate, int *ret_code)
     return step != MIGRATE_LOST;
 }
 
-static bool is_stopped(const struct migrate *migrate, int64_t wait_ms)
-{
-    struct pollfd polled = {.fd = migrate->signal_fd, .events = POLLIN};
-
-    return poll(&polled, 1, (int)wait_ms) > 0;
-}
-
 /* Connects again, waiting as long as it takes, and makes a pass: events may have been lost. */
 static int recover(struct migrate *migrate)
 {
@@ -67,7 +59,7 @@ static int recover(struct migrate *migrate)
     progress_clear(&migrate->target.progress);
     out_note(&migrate->cli->out, "%s; connecting again", migrate->source.error);
     while (!zk_client_connect(&migrate->source)) {
-        if (is_stopped(migrate, RETRY_MS)) {
+        if (migrate_is_stopped(migrate, RETRY_MS)) {
             return cli_fail(migrate->cli, CMD_NO_ENSEMBLE, "Source",
                             "interrupted without a connection to the source: %s",
                             migrate->source.error);
@@ -102,29 +94,13 @@ static bool gather(struct migrate *migrate, int64_t wait_ms)
     return news.kind != ZK_CLIENT_LOST;
 }
 
-/* Takes all events of changes that the source has made before this call. */
-static bool drain(struct migrate *migrate)
-{
-    struct zk_client_news news;
-
-    zk_client_send(&migrate->source, ZK_CLIENT_SYNC,
-                   migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
-    do {
-        zk_client_next(&migrate->source, -1, &news);
-        if (news.kind == ZK_CLIENT_EVENT) {
-            migrate_walk_event(&migrate->walk, &news);
-        }
-    } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
-    return news.kind != ZK_CLIENT_LOST;
-}
-
 /* Follows until it is time to cut over. */
 static int follow(struct migrate *migrate, int64_t idle_ms)
 {
     uint64_t busy_ms = os_now_ms();
     int code = CMD_OK;
 
-    while (code == CMD_OK && !is_stopped(migrate, 0)) {
+    while (code == CMD_OK && !migrate_is_stopped(migrate, 0)) {
         uint64_t before = migrate->events;
         uint64_t now_ms = os_now_ms();
         uint64_t wait_ms = idle_ms > 0 ? busy_ms + (uint64_t)idle_ms - now_ms : 1000;
@@ -157,7 +133,9 @@ int migrate_follow(struct migrate *migrate, int64_t idle_ms)
     progress_clear(&migrate->target.progress);
     while (read(migrate->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
     }
-    if (code == CMD_OK && (!drain(migrate) || !copy_changes(migrate, &code))) {
+    /* All events of earlier changes come before the answer. */
+    if (code == CMD_OK &&
+        (migrate_sync(migrate) != MIGRATE_DONE || !copy_changes(migrate, &code))) {
         code = code == CMD_OK ? migrate_connect(migrate) : code;
     }
     migrate->follows = false;

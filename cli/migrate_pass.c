@@ -259,52 +259,6 @@ void migrate_visit(struct migrate *migrate)
 
 /* ---- A pass ---- */
 
-int migrate_connect(struct migrate *migrate)
-{
-    progress_clear(&migrate->target.progress);
-    return zk_client_connect(&migrate->source)
-               ? CMD_OK
-               : cli_fail(migrate->cli, CMD_NO_ENSEMBLE, "Source", "no ZooKeeper serves: %s",
-                          migrate->source.error);
-}
-
-/* Returns whether the source has answered. */
-static bool add_watch(struct migrate *migrate)
-{
-    struct zk_client_news news;
-
-    zk_client_send(&migrate->source, ZK_CLIENT_ADD_WATCH,
-                   migrate->top.len > 0 ? buf_slice(&migrate->top) : slice_str("/"), false);
-    do {
-        zk_client_next(&migrate->source, -1, &news);
-    } while (news.kind == ZK_CLIENT_EVENT || news.kind == ZK_CLIENT_NOTHING);
-    migrate->recursive = news.kind == ZK_CLIENT_REPLY && news.err == 0;
-    return news.kind == ZK_CLIENT_REPLY;
-}
-
-int migrate_watch(struct migrate *migrate)
-{
-    bool answered = false;
-    int code = CMD_OK;
-
-    if (migrate->signal_fd < 0 || migrate->one_shot) {
-        return CMD_OK;
-    }
-    /* A connection that is lost says nothing about the version of the source. */
-    for (int i = 0; i < RESTARTS_MAX && !answered && code == CMD_OK; i++) {
-        answered = add_watch(migrate);
-        code = answered ? CMD_OK : migrate_connect(migrate);
-    }
-    if (migrate->recursive || code != CMD_OK) {
-        return code;
-    }
-    /* A server before 3.6 does not know the operation, and closes the connection after its answer.
-     */
-    migrate->one_shot = true;
-    migrate->walk.watch = true;
-    return migrate_connect(migrate);
-}
-
 static void begin_pass(struct migrate *migrate)
 {
     migrate->pass = (struct migrate_figures){.znodes = 0};
@@ -333,8 +287,13 @@ static int walk_once(struct migrate *migrate)
     if (!migrate_target_load(&migrate->target)) {
         return migrate->target.code;
     }
-    migrate_walk_add(&migrate->walk, slice_make("", 0));
-    switch (migrate_walk_run(&migrate->walk)) {
+    enum migrate_step step = migrate_sync(migrate);
+
+    if (step == MIGRATE_DONE) {
+        migrate_walk_add(&migrate->walk, slice_make("", 0));
+        step = migrate_walk_run(&migrate->walk);
+    }
+    switch (step) {
     case MIGRATE_DONE:
         break;
     case MIGRATE_ENDED:

@@ -46,6 +46,12 @@ static void hang_up(struct zk_client *client)
     buf_clear(&client->out);
 }
 
+void zk_client_lose(struct zk_client *client)
+{
+    hang_up(client);
+    client->host = (client->host + 1) % client->host_count;
+}
+
 void zk_client_close(struct zk_client *client)
 {
     if (client->fd >= 0) {
@@ -107,7 +113,9 @@ static bool fill(struct zk_client *client)
     return zk_client_fail(
         client, "%s:%s %s%s", client->hosts[client->host].name, client->hosts[client->host].port,
         got == 0 ? "has closed the connection" : "does not answer as ZooKeeper does",
-        zk_client_hint(client));
+        got == 0 && client->session_ms == 0 && client->zxid > 0
+            ? "; its state may be older than what was read before"
+            : zk_client_hint(client));
 }
 
 enum wait {
@@ -216,8 +224,8 @@ static void put_hello(struct zk_client *client)
     struct buf *out = &client->out;
     size_t at = zk_frame_begin(out);
 
-    zk_put_int(out, 0);  /* Version of the protocol. */
-    zk_put_long(out, 0); /* The last zxid that was seen: none. */
+    zk_put_int(out, 0); /* Version of the protocol. */
+    zk_put_long(out, client->zxid);
     zk_put_int(out, SESSION_MS);
     zk_put_long(out, 0); /* A new session. */
     zk_put_bytes(out, slice_make(no_password, PASSWORD_LEN));
@@ -278,6 +286,7 @@ static bool open_session(struct zk_client *client)
     struct wire_reader reader;
     struct slice frame = slice_make(NULL, 0);
 
+    client->session_ms = 0;
     put_hello(client);
     if (!await_frame(client, end_ms, &frame)) {
         return false;
@@ -317,8 +326,7 @@ bool zk_client_connect(struct zk_client *client)
             client->heard_ms = os_now_ms();
             return true;
         }
-        hang_up(client);
-        client->host = (client->host + 1) % client->host_count;
+        zk_client_lose(client);
     }
     return false;
 }
@@ -446,9 +454,10 @@ static bool take_frame(struct zk_client *client, struct slice frame, struct zk_c
 
     wire_reader_init(&reader, frame);
     int32_t xid = zk_get_int(&reader);
+    int64_t zxid = zk_get_long(&reader); /* -1 of an event. */
 
-    (void)zk_get_long(&reader);
     news->err = zk_get_int(&reader);
+    client->zxid = max_i64(client->zxid, zxid);
     if (xid == XID_PING) {
         return wire_reader_ok(&reader);
     }
@@ -475,7 +484,7 @@ static bool take_frame(struct zk_client *client, struct slice frame, struct zk_c
 static void lose(struct zk_client *client, struct zk_client_news *news)
 {
     *news = (struct zk_client_news){.kind = ZK_CLIENT_LOST};
-    hang_up(client);
+    zk_client_lose(client);
 }
 
 /* Sends a ping when one is due. Returns false when the server has been silent for too long. */

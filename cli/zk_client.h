@@ -4,9 +4,11 @@
  *
  * Requests are pipelined: the caller sends several, and takes the replies in the same order. A
  * connection has its own session, which is given up when the connection is lost, because nothing
- * that matters belongs to it. All waits have a deadline: a server that is silent for the timeout
- * while replies are due counts as lost. A hostile server can make the client use at most
- * ZK_CLIENT_FRAME_MAX bytes and a little more, and those only as bytes arrive. One thread.
+ * that matters belongs to it. The next one is made to the next server, and one that is behind what
+ * was read before refuses it, as for all clients. All waits have a deadline: a server that is
+ * silent for the timeout while replies are due counts as lost. A hostile server can make the client
+ * use at most ZK_CLIENT_FRAME_MAX bytes and a little more, and those only as bytes arrive. One
+ * thread.
  */
 #ifndef CLI_ZK_CLIENT_H
 #define CLI_ZK_CLIENT_H
@@ -102,14 +104,15 @@ struct zk_client {
     int stop_fd;          /* -1: none. */
     struct tls_dial *tls; /* Owned; NULL: connections are plain. */
 
-    int fd; /* -1: not connected. */
-    int64_t session_ms;
-    uint64_t heard_ms; /* Monotonic, when a byte last came. */
+    int fd;             /* -1: not connected. */
+    int64_t session_ms; /* The timeout; 0: no session yet. */
+    uint64_t heard_ms;  /* Monotonic, when a byte last came. */
     uint64_t sent_ms;
     struct buf in;
     struct buf out;
     size_t taken; /* Bytes of `in` that the next call drops. */
     int32_t xid;
+    int64_t zxid; /* The newest that a reply had, also of earlier connections; 0: none. */
 
     struct {
         int32_t xid;
@@ -132,6 +135,9 @@ bool zk_client_auth(struct zk_client *client, struct slice identity);
 /* Opens a connection with a new session to the first server that serves, trying each once. The
  * identities are accepted before it returns. Returns false with the reason in `error`. */
 bool zk_client_connect(struct zk_client *client);
+
+/* Gives up the connection; the next one is made to the next server. */
+void zk_client_lose(struct zk_client *client);
 
 /* Sends a request; errors are found by zk_client_next(). The caller has fewer than
  * ZK_CLIENT_DUE_MAX replies due. `watch`: also set a one-shot watch. */

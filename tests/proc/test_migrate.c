@@ -6,6 +6,7 @@
 
 static struct ensemble source;
 static struct ensemble target;
+static struct ensemble behind; /* A server of the source that lacks its latest writes. */
 
 #define MIGRATE "zabra migrate --user super --password-file $D/pw --from $FROM"
 #define EVE     "--user eve --password-file $D/pw" /* She alone may read what she has closed. */
@@ -31,6 +32,31 @@ static void set_up(void)
                  "done; zabra create /app/mine y",
                  0, "/app/mine");
 }
+
+/* A server in front of the source, that is behind until it is asked to catch up: what was written
+ * before becomes visible with a SYNC. Twice a znode more. Prints its port. */
+static const char lagging[] =
+    "import socket, subprocess, sys, threading\n"
+    "made = 0\n"
+    "def relay(server, client):\n"
+    "    while data := server.recv(65536):\n"
+    "        client.sendall(data)\n"
+    "def serve(client):\n"
+    "    global made\n"
+    "    server = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+    "    threading.Thread(target=relay, args=(server, client), daemon=True).start()\n"
+    "    file, first = client.makefile('rb'), True\n"
+    "    while len(head := file.read(4)) == 4:\n"
+    "        frame = file.read(int.from_bytes(head, 'big'))\n"
+    "        if not first and frame[4:8] == b'\\0\\0\\0\\x09' and made < 2:\n"
+    "            made += 1\n"
+    "            subprocess.run(['zabra', 'create', '/late%d' % made, 'x'], check=True)\n"
+    "        server.sendall(head + frame)\n"
+    "        first = False\n"
+    "listener = socket.create_server(('127.0.0.1', 0))\n"
+    "print(listener.getsockname()[1], flush=True)\n"
+    "while True:\n"
+    "    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()\n";
 
 /* Begins to follow the source, with these options; the messages are in $D/said. After `eval
  * "$LIB$FOLLOW"` a line ends it with `cut_over`. Each znode /mark comes through the migration. */
@@ -124,4 +150,38 @@ TEST(a_pass_deletes_what_the_last_one_has_seen, set_up, tear_down)
                  "source rm -ry /app/secret && kill -CONT $p && cut_over",
                  0, "deleted");
     shell_expect("zabra get /app/secret 2>&1", 3, "NoNode");
+}
+
+TEST(each_pass_asks_the_server_to_catch_up, set_up, tear_down)
+{
+    assert_int_equal(setenv("LAGGING", lagging, 1), 0);
+    shell_expect("ZABRA_ENDPOINTS=$FROM python3 -c \"$LAGGING\" ${FROM#*:} >$D/port & s=$!; "
+                 "trap 'kill $s' EXIT; eval \"$LIB\"; await '[ -s $D/port ]'; "
+                 "FROM=127.0.0.1:$(cat $D/port); " MIGRATE " --replace -o json && "
+                 "zabra get /late1 && zabra get /late2",
+                 0, "\"verified\":true");
+}
+
+TEST(a_server_that_is_behind_is_not_read, set_up, tear_down)
+{
+    struct shell_job job;
+
+    ensemble_launch(&behind, 1, NULL);
+    address(&behind, "BEHIND");
+    follow("--into");
+    shell_expect("ZABRA_ENDPOINTS=$FROM zabra create /late acknowledged", 0, "");
+    shell_start(&job, "%s",
+                "own=$FROM; FROM=$own,$BEHIND; eval \"$LIB$FOLLOW\"; FROM=$own; "
+                "before=$(zabra stat /late) && await '[ -e $D/back ]' && mark && "
+                "[ \"$(zabra stat /late)\" = \"$before\" ] && cut_over");
+    ENSEMBLE_WAIT(&target, shell("grep -qs following $D/said") == 0);
+    ensemble_kill(&source, 0);
+    ENSEMBLE_WAIT(
+        &behind,
+        ensemble_metric(&behind, 0, "zabra_native_closed_total{reason=\"replica_behind\"}") > 0);
+    ensemble_start(&source, 0);
+    ensemble_wait_ready(&source, 0);
+    assert_int_equal(shell("touch $D/back"), 0);
+    shell_finish(&job, 0, "connecting again");
+    ensemble_close(&behind);
 }

@@ -187,6 +187,41 @@ TEST(replies_and_events_are_taken_in_order, server, setup, teardown)
     assert_int_equal(news.kind, ZK_CLIENT_NOTHING);
 }
 
+TEST(the_next_server_is_told_what_the_last_one_has_shown, server, setup, teardown)
+{
+    struct zk_client *client = &server->client;
+    struct server next;
+    struct zk_client_news news;
+    struct wire_reader reader;
+
+    put_hello(&server->script, 30000, 5);
+    zk_frame_end(&server->script, begin_reply(&server->script, 1, ZK_CLIENT_NO_NODE)); /* Zxid 7. */
+    server->hangs_up = true;
+    setup(&next);
+    put_hello(&next.script, 30000, 6);
+    assert_int_equal(pthread_create(&next.thread, NULL, serve, &next), 0);
+
+    assert_true(connect_within(server, PATIENCE_MS, NULL));
+    client->hosts[1] = client->hosts[0];
+    (void)snprintf(client->hosts[1].port, sizeof(client->hosts[1].port), "%u", next.port);
+    client->host_count = 2;
+    zk_client_send(client, ZK_CLIENT_EXISTS, slice_str("/a"), false);
+    zk_client_next(client, -1, &news);
+    assert_int_equal(news.err, ZK_CLIENT_NO_NODE);
+    expect_lost(server, "has closed the connection");
+    assert_true(zk_client_connect(client));
+    zk_client_close(client);
+
+    assert_int_equal(pthread_join(next.thread, NULL), 0);
+    wire_reader_init(&reader, buf_slice(&next.got));
+    (void)zk_get_int(&reader); /* The length. */
+    (void)zk_get_int(&reader); /* The version of the protocol. */
+    assert_int_equal(zk_get_long(&reader), 7);
+    close(next.listener);
+    buf_release(&next.script);
+    buf_release(&next.got);
+}
+
 TEST(a_refused_session_or_identity_is_an_error, server, setup, teardown)
 {
     put_hello(&server->script, 30000, 5);
