@@ -2,14 +2,17 @@
  * Long lists of children. What does not fit into one short hold of the lock is read in pages, in as
  * many turns as it takes, and encoded at once. In the end one hold looks at all elements: lists
  * that have changed since they were read are read again, until all show one state. So the lock is
- * held briefly, other connections have their turns in between, and the memory is bounded.
+ * held briefly, other connections have their turns between two pages, and the memory is bounded:
+ * few calls read lists at a time, of one address fewer, and a call whose client does not read its
+ * replies gives its place to others and begins again later.
  *
  * A list that changes again and again is in the end read in that last hold, if it is not too long.
  */
 #include "zk/zk_int.h"
 
 enum {
-    GATHERS_MAX = 4,              /* At a time. */
+    GATHERS_MAX = 4,              /* At a time, */
+    GATHERS_ADDRESS_MAX = 2,      /* and for the clients of one address. */
     CHANGES_MAX = 2,              /* A list that has changed so often is read in the last hold, */
     HOLD_NODES_MAX = 50000,       /* which visits so many children. */
     NAME_BYTES = ZK_INT_BYTES + 1 /* The shortest name in a reply. */
@@ -29,6 +32,8 @@ struct part {
 
 struct zk_gather {
     struct zk *zk;
+    struct list node; /* In zk.gathers. */
+    uint64_t address_key;
     struct op_args all; /* A multi of all elements; lists as OP_STAT, unless they are in_hold. */
     struct op_args one; /* The element, when the request is no multi. */
     struct part *parts;
@@ -78,6 +83,7 @@ static void begin(struct zk_call *call)
     const struct zk_request *req = &call->req;
 
     gather->zk = call->zk;
+    gather->address_key = call->address_key;
     gather->all = req->args;
     if (!req->multi) {
         gather->one = req->args;
@@ -97,7 +103,7 @@ static void begin(struct zk_call *call)
         buf_init(&gather->names[i].bytes, ZK_REPLY_MAX + (size_t)ZK_KEEP_BYTES);
     }
     call->gather = gather;
-    call->zk->gathers++;
+    list_push_back(&call->zk->gathers, &gather->node);
 }
 
 void zk_gather_free(struct zk_gather *take_gather)
@@ -113,10 +119,28 @@ void zk_gather_free(struct zk_gather *take_gather)
     }
     mem_free(take_gather->names);
     mem_free(take_gather->parts);
+    list_remove(&take_gather->node);
     mem_free(take_gather);
-    ASSERT(zk->gathers > 0);
-    zk->gathers--;
     zk_order_retry(zk);
+}
+
+/* Gives up what was read. The elements of the request are again as it has them. */
+void zk_gather_drop(struct zk_call *call)
+{
+    struct zk_gather *gather = call->gather;
+
+    if (!gather) {
+        return;
+    }
+    for (uint32_t i = 0; i < gather->all.op_count; i++) {
+        if (gather->parts[i].is_list) {
+            gather->all.ops[i].op = OP_CHILDREN;
+            gather->all.ops[i].limit = 0;
+        }
+    }
+    zk_gather_free(gather);
+    call->gather = NULL;
+    call->gather_since_us = 0;
 }
 
 const struct zk_names *zk_gather_names(const struct zk_gather *gather)
@@ -203,9 +227,10 @@ static void read_again(struct zk_gather *gather, uint32_t i)
     uint32_t nodes = gather->names[i].count + VIEW_NODES_MAX;
 
     if (part->in_hold) { /* It has become longer. */
+        gather->hold_nodes -= gather->all.ops[i].limit;
+        gather->all.ops[i].op = OP_STAT;
         part->in_hold = false;
         part->changes = 0;
-        gather->all.ops[i].op = OP_STAT;
     } else if (++part->changes >= CHANGES_MAX && gather->hold_nodes + nodes <= HOLD_NODES_MAX) {
         part->in_hold = true;
         gather->hold_nodes += nodes;
@@ -234,12 +259,25 @@ static bool check(struct zk_call *call, struct op_result *result)
 
 /* ---- Turns ---- */
 
+/* Whether lists of one more call may be read. */
+static bool has_place(const struct zk_call *call)
+{
+    uint32_t all = 0;
+    uint32_t address = 0;
+
+    list_for_each_entry (struct zk_gather, gather, node, &call->zk->gathers) {
+        all++;
+        address += gather->address_key == call->address_key ? 1 : 0;
+    }
+    return all < GATHERS_MAX && address < GATHERS_ADDRESS_MAX;
+}
+
 /* Whether the call waits for others, whose lists are read first. */
 static bool must_wait(struct zk_call *call)
 {
     struct zk *zk = call->zk;
 
-    if (call->gather || zk->gathers < GATHERS_MAX) {
+    if (call->gather || has_place(call)) {
         return false;
     }
     list_remove(&call->conn->waiting);

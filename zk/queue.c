@@ -145,6 +145,9 @@ void zk_queue_run(struct zk_conn *conn)
             more = false;
         }
     }
+    if ((conn->stops & ZK_STOP_UNREAD) && !list_empty(&conn->calls)) {
+        zk_gather_drop(list_first(&conn->calls, struct zk_call, node));
+    }
     drop_lost(conn);
     if (conn->next == &conn->calls) {
         conn->share = UINT64_MAX; /* Nothing waits for the gate. */

@@ -141,7 +141,7 @@ struct zk {
     struct list conns;    /* All connections, by zk_conn.node. */
     struct list turn;     /* By zk_conn.turn: connections with something to run or to send. */
     struct list later;    /* By zk_conn.turn: their next turn comes after another poll. */
-    uint32_t gathers;     /* Long lists that are being read. */
+    struct list gathers;  /* By zk_gather.node: long lists that are being read. */
     uint64_t now_us;      /* When the clock was read last, for a request or a reply. */
     uint64_t end_us;      /* When the turn that runs ends. */
     struct list held;     /* By zk_conn.held: the gate had no room. */
@@ -425,6 +425,9 @@ enum zk_gathered zk_gather_run(struct zk_call *call, struct op_result *ret_resul
 /* Returns the names of each element; NULL without lists that are read like this. */
 const struct zk_names *zk_gather_names(const struct zk_gather *gather);
 void zk_gather_free(struct zk_gather *take_gather); /* Accepts NULL. */
+
+/* Gives the place to other calls, if this one has it; it begins again when it runs. */
+void zk_gather_drop(struct zk_call *call);
 
 /* ---- read.c, lists.c, auth.c: requests that this thread runs. True when the request is answered
  * or its connection has ended; false: it runs again. ---- */

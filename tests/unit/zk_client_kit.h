@@ -109,6 +109,23 @@ static inline void round_all(void)
     }
 }
 
+/* A turn of the client, which reads nothing. */
+static inline void turn(struct client *client, uint64_t us)
+{
+    list_remove(&client->conn->turn);
+    client->conn->arrived = true;
+    bench.zk->now_us = os_now_us();
+    bench.zk->end_us = bench.zk->now_us + us;
+    zk_conn_turn(client->conn);
+}
+
+/* One turn of the client, which has no time for more than one request or page. */
+static inline void step(struct client *client)
+{
+    turn(client, 1);
+    take(client);
+}
+
 static inline void dial(struct client *client, int room)
 {
     *client = (struct client){.fd = zk_bench_dial(&bench, room), .xid = -1};
