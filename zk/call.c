@@ -40,14 +40,19 @@ static void count_out(struct zk_call *call)
 
 /* A small request of a connection without others is always taken: so a client behind a busy address
  * makes progress, and its session stays alive. */
+static bool has_room(const struct zk_conn *conn, size_t len)
+{
+    return (conn->count == 0 && len <= ZK_ALWAYS_BYTES) ||
+           !budget_shares_is_full(&conn->zk->calls, conn->address_key);
+}
+
 bool zk_call_has_room(struct zk_conn *conn, struct slice frame)
 {
-    struct zk *zk = conn->zk;
-    bool has = !budget_shares_is_full(&zk->calls, conn->address_key) ||
-               (conn->count == 0 && frame.len <= ZK_ALWAYS_BYTES);
+    bool has = has_room(conn, frame.len);
 
     if (!has && list_empty(&conn->roomless)) {
-        list_push_back(&zk->roomless, &conn->roomless);
+        conn->roomless_len = frame.len;
+        list_push_back(&conn->zk->roomless, &conn->roomless);
         zk_turn_stop(conn, ZK_STOP_ROOM, true);
     }
     return has;
@@ -60,7 +65,7 @@ void zk_call_resume(struct zk *zk)
     }
     zk->gave_room = false;
     list_for_each_entry_safe (struct zk_conn, conn, next, roomless, &zk->roomless) {
-        if (!budget_shares_is_full(&zk->calls, conn->address_key)) {
+        if (has_room(conn, conn->roomless_len)) {
             list_remove(&conn->roomless);
             zk_turn_stop(conn, ZK_STOP_ROOM, false);
         }

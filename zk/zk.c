@@ -136,8 +136,8 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
 
     list_move_all(&zk->turn, &zk->later);
     zk_out_relieve(zk);
-    zk_call_resume(zk);
     give_turns(zk);
+    zk_call_resume(zk); /* Behind the turns, which free requests: no other event may follow soon. */
     if (!list_empty(&zk->later) || !list_empty(&zk->turn)) {
         ev_async_send(zk->loop, &zk->changed); /* Keeps the next poll from sleeping. */
     }

@@ -150,7 +150,7 @@ struct zk {
     struct map attached;  /* From the public id of a session to its connection. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
     struct list roomless; /* By zk_conn.roomless: `calls` had no room for the next request. */
-    bool gave_room;       /* Memory of `calls` was given back in this round. */
+    bool gave_room;       /* Memory of `calls` was given back, and `roomless` was not asked. */
     struct budget_shares watches; /* Memory of watches. */
     struct budget_shares calls;   /* Memory of requests, until the gate has returned them. */
     struct budget_shares pieces;  /* Bytes of incomplete frames. */
@@ -248,6 +248,7 @@ struct zk_conn {
     uint64_t share;       /* Requests that the gate may still get in this round; see resume_held. */
     struct list held;     /* Node in zk.held. */
     struct list roomless; /* Node in zk.roomless. */
+    size_t roomless_len;  /* Bytes of the request that found no room. */
     uint32_t fifo;        /* Writes of a FIFO take effect in order. */
     uint32_t count;       /* Calls. */
     uint32_t unrun;       /* Started calls that run once all earlier ones are answered. */

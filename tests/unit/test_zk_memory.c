@@ -163,6 +163,60 @@ TEST(a_request_waits_for_room_and_a_small_one_does_not, set_up, tear_down)
     rounds();
 }
 
+/* The second of two small requests waits only for the first one. */
+TEST(small_requests_are_taken_one_after_the_other, set_up, tear_down)
+{
+    int greedy = dial();
+    int small = dial();
+
+    bench.zk->calls.address_max = ELEMENTS; /* The first request needs more. */
+    ask_multi(1);
+    put(greedy);
+    rounds();
+    for (int32_t xid = 1; xid <= 3; xid++) {
+        zk_ask_set(&bytes, xid, "/", slice_str("x"), -1);
+    }
+    put(small);
+    for (int i = 0; i < 3; i++) {
+        rounds();
+        assert_int_equal(bench.inside_count, 2);
+        assert_non_null(zk_bench_run(&bench, 1));
+        assert_non_null(zk_bench_answer(&bench, 0));
+        rounds();
+        assert_true(got(small));
+    }
+    assert_int_equal(bench.inside_count, 1);
+    serve();
+    assert_true(got(greedy));
+    close(greedy);
+    close(small);
+    rounds();
+}
+
+/* Its turn frees the memory: nothing else need happen for the next turn of the one that waits. */
+TEST(room_that_a_turn_has_given_is_used_at_once, set_up, tear_down)
+{
+    int fd = dial();
+
+    bench.zk->calls.address_max = ELEMENTS;
+    zk_ask_set(&bytes, 1, "/", slice_str("x"), -1);
+    zk_ask_set(&bytes, 2, "/", slice_str("x"), -1);
+    put(fd);
+    rounds();
+    assert_int_equal(bench.inside_count, 1);
+    assert_non_null(zk_bench_run(&bench, 0));
+    assert_non_null(zk_bench_answer(&bench, 0));
+    for (int i = 0; i < ROUNDS && budget_used(&bench.zk->calls.budget) > 0; i++) {
+        zk_bench_round(&bench);
+    }
+    assert_true(got(fd));
+    assert_false(list_empty(&bench.zk->turn));
+    serve();
+    assert_true(got(fd));
+    close(fd);
+    rounds();
+}
+
 TEST(a_connection_that_waits_for_room_may_end, set_up, tear_down)
 {
     static const char data[LARGE];
