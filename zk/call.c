@@ -152,10 +152,25 @@ void zk_call_retry(struct zk *zk)
     }
 }
 
+void zk_call_promise(struct zk_conn *conn, uint64_t share)
+{
+    conn->zk->promised += share - conn->share;
+    conn->share = share;
+}
+
+/* Whether the gate has room for one more request of this connection. */
+static bool gate_has_room(const struct zk_conn *conn)
+{
+    const struct zk *zk = conn->zk;
+
+    return conn->share > 0 || zk->inside + zk->promised < zk->inside_max;
+}
+
 static void hold(struct zk_conn *conn)
 {
     struct zk *zk = conn->zk;
 
+    zk_call_promise(conn, 0);
     zk_turn_stop(conn, ZK_STOP_HELD, true);
     if (list_empty(&conn->held)) {
         list_push_back(&zk->held, &conn->held);
@@ -179,7 +194,7 @@ bool zk_call_submit(struct zk_call *call)
     enum err err = ERR_OK;
 
     ASSERT(call->step != ZK_INSIDE);
-    if (zk->inside >= zk->inside_max || call->conn->share == 0) {
+    if (!gate_has_room(call->conn)) {
         hold(call->conn);
         return false;
     }
@@ -189,7 +204,7 @@ bool zk_call_submit(struct zk_call *call)
     zk->inside++;
     err = gate_submit(zk->gate, call->request);
     if (err == ERR_OK) {
-        call->conn->share -= call->conn->share < UINT64_MAX ? 1 : 0;
+        zk_call_promise(call->conn, call->conn->share - min_u64(call->conn->share, 1));
         return true;
     }
     zk->inside--;
@@ -226,4 +241,5 @@ void zk_call_release_all(struct zk_conn *conn)
     }
     conn->next = &conn->calls;
     conn->unrun = 0;
+    zk_call_promise(conn, 0);
 }

@@ -240,7 +240,6 @@ static struct zk_conn *conn_new(struct zk *zk, const struct zk_arrival *arrival)
     list_push_back(&zk->conns, &conn->node);
     list_init(&conn->turn);
     list_init(&conn->held);
-    conn->share = UINT64_MAX;
     list_init(&conn->roomless);
     list_init(&conn->waiting);
     list_init(&conn->stalled);

@@ -149,9 +149,7 @@ void zk_queue_run(struct zk_conn *conn)
         zk_gather_drop(list_first(&conn->calls, struct zk_call, node));
     }
     drop_lost(conn);
-    if (conn->next == &conn->calls) {
-        conn->share = UINT64_MAX; /* Nothing waits for the gate. */
-    }
+    zk_call_promise(conn, 0); /* What it has not used is for others. */
     zk_turn_stop(conn, ZK_STOP_HELD, !list_empty(&conn->held));
 }
 

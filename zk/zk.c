@@ -161,21 +161,18 @@ static void take_all(struct zk *zk, struct zk_inbox *inbox)
     }
 }
 
-static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events UNUSED)
-{
-    take_all(ev_userdata(loop), list_entry(watcher, struct zk_inbox, io));
-}
-
 static void take_arrival(struct zk *zk, struct list *node)
 {
     zk_conn_adopt(zk, list_entry(node, struct zk_arrival, node));
 }
 
 /* Lets those continue that have waited longest for room in the gate, each with an equal part of it,
- * so that none waits for all requests of those before it. */
+ * so that none waits for all requests of those before it. The room is kept for them until they have
+ * had their turn. */
 static void resume_held(struct zk *zk)
 {
-    uint64_t room = zk->inside_max - min_u64(zk->inside, zk->inside_max);
+    uint64_t taken = zk->inside + zk->promised;
+    uint64_t room = zk->inside_max - min_u64(taken, zk->inside_max);
     uint64_t count = 0;
 
     list_for_each (it, &zk->held) {
@@ -184,7 +181,7 @@ static void resume_held(struct zk *zk)
     for (uint64_t i = 0; i < min_u64(room, count); i++) {
         struct zk_conn *conn = list_take(&zk->held, struct zk_conn, held);
 
-        conn->share = count > 1 ? max_u64(room / count, 1) : UINT64_MAX;
+        zk_call_promise(conn, max_u64(room / count, 1));
         zk_turn_soon(conn);
     }
     if (!list_empty(&zk->held)) {
@@ -195,7 +192,6 @@ static void resume_held(struct zk *zk)
 static void take_reply(struct zk *zk, struct list *node)
 {
     zk_queue_back(zk, list_entry(node, struct op_request, node));
-    resume_held(zk);
 }
 
 static void take_asked(struct zk *zk, struct list *node)
@@ -204,6 +200,17 @@ static void take_asked(struct zk *zk, struct list *node)
 
     add_watches(zk, listing);
     watch_listing_pass(listing);
+}
+
+static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events UNUSED)
+{
+    struct zk *zk = ev_userdata(loop);
+    struct zk_inbox *inbox = list_entry(watcher, struct zk_inbox, io);
+
+    take_all(zk, inbox);
+    if (inbox == &zk->replies) {
+        resume_held(zk);
+    }
 }
 
 static void on_changed(struct ev_loop *loop, struct ev_async *watcher UNUSED, int events UNUSED)

@@ -156,6 +156,7 @@ struct zk {
     struct budget_shares pieces;  /* Bytes of incomplete frames. */
     uint64_t inside;              /* Requests that the gate holds. */
     uint64_t inside_max;          /* Half of the gate's limit. */
+    uint64_t promised;            /* The sum of zk_conn.share. */
     uint32_t fifos;               /* The number given last to a connection as its `fifo`. */
     uint64_t unfit_ms;            /* Since when this replica may not answer requests; 0: it may. */
     struct zk_latency latency;
@@ -245,7 +246,7 @@ struct zk_conn {
 
     struct list calls;    /* By zk_call.node, in order of arrival. */
     struct list *next;    /* The first call that is not started; `calls` itself: none. */
-    uint64_t share;       /* Requests that the gate may still get in this round; see resume_held. */
+    uint64_t share;       /* Requests for which it has room in the gate in its next turn. */
     struct list held;     /* Node in zk.held. */
     struct list roomless; /* Node in zk.roomless. */
     size_t roomless_len;  /* Bytes of the request that found no room. */
@@ -375,6 +376,9 @@ struct op_request *zk_call_request(struct zk_call *call, enum op_id op);
 
 /* Puts the principal and the session of the connection into the request. */
 void zk_call_identify(struct zk_call *call);
+
+/* Keeps room in the gate for so many requests of this connection, until the end of its turn. */
+void zk_call_promise(struct zk_conn *conn, uint64_t share);
 
 void zk_call_retry(struct zk *zk); /* Tries again for those in zk.held, in a moment. */
 

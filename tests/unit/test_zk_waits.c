@@ -15,13 +15,18 @@ static uint32_t count_inside(const struct client *client)
     return count;
 }
 
-/* Sends so many writes that the client must wait for the gate. */
-static void ask_sets(struct client *client, uint32_t count)
+static void send_sets(struct client *client, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         zk_ask_set(&client->out, ++client->xid, "/", slice_str("x"), -1);
     }
     deliver(client);
+}
+
+/* Sends so many writes that the client must wait for the gate. */
+static void ask_sets(struct client *client, uint32_t count)
+{
+    send_sets(client, count);
     for (int i = 0; i < ROUNDS_MAX && client->conn->stops == 0; i++) {
         zk_bench_round(&bench);
     }
@@ -53,6 +58,54 @@ TEST_BENCH(room_in_the_gate_is_shared_by_those_who_wait)
     await(&modest, MODEST);
     hang_up(&greedy);
     hang_up(&modest);
+}
+
+/* Lets all connections have their turns. */
+static void settle(void)
+{
+    bool more = true;
+
+    for (int i = 0; i < ROUNDS_MAX && more; i++) {
+        zk_bench_round(&bench);
+        zk_bench_check(&bench);
+        more = !list_empty(&bench.zk->turn) || !list_empty(&bench.zk->later);
+    }
+    assert_false(more);
+}
+
+/* All requests inside the gate come back at once: the room is for those that have waited longest,
+ * and those whose requests have come back wait behind them. */
+TEST_BENCH(room_in_the_gate_is_given_in_the_order_of_waiting)
+{
+    enum {
+        CLIENTS = 100,
+        SETS = 6,
+        BATCH = 20,
+        BATCHES = CLIENTS / BATCH + 1 /* The first one has several requests of some clients. */
+    };
+    static struct client clients[CLIENTS];
+
+    assert_int_equal(bench.zk->inside_max, BATCH);
+    for (int i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        send_sets(&clients[i], SETS);
+        settle();
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        assert_int_equal(bench.inside_count, BATCH);
+        while (zk_bench_run(&bench, 0) || zk_bench_answer(&bench, 0)) {
+        }
+        settle();
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        take(&clients[i]);
+        assert_in_range(clients[i].replies, 1, i <= BATCH / SETS ? SETS : 2);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        hang_up(&clients[i]);
+    }
 }
 
 TEST_BENCH(a_client_that_is_made_to_wait_is_heard)

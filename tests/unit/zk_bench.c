@@ -246,6 +246,7 @@ void zk_bench_check(struct zk_bench *bench)
     size_t pieces = 0;
     size_t unsent = 0;
     size_t watches = 0;
+    uint64_t promised = 0;
 
     list_for_each_entry (struct zk_conn, conn, node, &zk->conns) {
         check_conn(zk, conn);
@@ -254,6 +255,7 @@ void zk_bench_check(struct zk_bench *bench)
         pieces += conn->in_counted;
         unsent += conn->out.cost;
         watches += conn->owner.count;
+        promised += conn->share;
     }
     ASSERT(conns == bench->seats);
     ASSERT(bytes <= budget_used(&zk->calls.budget) && pieces == budget_used(&zk->pieces.budget));
@@ -262,7 +264,7 @@ void zk_bench_check(struct zk_bench *bench)
     ASSERT(watches == watch_table_count(subscribe_table(zk->subscriber)));
     ASSERT(zk->inside ==
            bench->inside_count + bench->ran_count + mailbox_count(&bench->zk->replies.box));
-    ASSERT(zk->inside <= zk->inside_max);
+    ASSERT(promised == zk->promised && zk->inside + promised <= zk->inside_max);
 }
 
 void zk_bench_close(struct zk_bench *bench)
