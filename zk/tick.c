@@ -38,10 +38,8 @@ static void check(struct zk_conn *conn, uint64_t now_ms)
 {
     const struct config_clients *limits = conn->zk->limits;
 
-    if (conn->state == ZK_OPENING && has_gone(conn)) {
-        zk_close_cut(conn, "client");
-    } else if (conn->deadline_ms != 0 && now_ms >= conn->deadline_ms &&
-               (conn->state == ZK_HELLO || conn->state == ZK_CLOSING)) {
+    if (conn->deadline_ms != 0 && now_ms >= conn->deadline_ms &&
+        (conn->state == ZK_HELLO || conn->state == ZK_CLOSING)) {
         zk_close_cut(conn, "late");
     } else if (conn->stall_ms != 0 && now_ms >= conn->stall_ms + limits->slow_timeout_ms) {
         zk_close_cut(conn, "slow");
@@ -82,7 +80,9 @@ void zk_tick(struct zk *zk)
             zk_close_lost(conn, "not_ready");
         }
         hear(conn, now_ms);
-        if (!zk->late) {
+        if (conn->state == ZK_OPENING && has_gone(conn)) {
+            zk_close_cut(conn, "client"); /* Soon: its request may still be withdrawn. */
+        } else if (!zk->late) {
             check(conn, now_ms);
         }
     }

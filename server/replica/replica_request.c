@@ -165,8 +165,7 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
     }
 }
 
-/* Queues the request again, because no quorum round has confirmed it. A deferred reply to it is
- * dropped. */
+/* Queues the request again: no quorum round has confirmed it. Drops a deferred reply to it. */
 static void queue_again(struct replica *replica, struct op_request *request)
 {
     op_result_release(&request->result);
@@ -204,7 +203,6 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         .origin_boot = replica->options.boot,
         .request = request->id,
     };
-
     struct prep_job job = {
         .args = &request->args,
         .who = &request->principal,
@@ -283,7 +281,9 @@ static void dispatch_now(struct replica *replica, struct op_request *request)
 
 void request_dispatch(struct replica *replica, struct op_request *request)
 {
-    if (is_write(request) && replica->aside.why) {
+    if (atomic_load(&request->abandoned)) {
+        request_reply(replica, request, ERR_NOT_READY, "the client has gone");
+    } else if (is_write(request) && replica->aside.why) {
         request_reply(replica, request, ERR_NOT_READY, replica->aside.why);
     } else if (is_write(request) && (!replica->status.serving || replica->requests.queued > 0)) {
         set_stage(replica, request, REQUEST_QUEUED); /* Behind the requests that came before. */

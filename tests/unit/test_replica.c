@@ -407,6 +407,18 @@ TEST(a_queued_write_of_a_client_that_has_gone_is_dropped, bench, bench_wait, ben
     assert_int_equal(wanted.err, ERR_OK);
 }
 
+/* The client may go before this replica has taken its request. */
+TEST(a_new_write_of_a_client_that_has_gone_is_dropped, bench, bench_follow, bench_tear_down)
+{
+    struct outcome gone;
+    struct op_request *request = bench_request(bench, OP_CREATE, "/a", &gone);
+
+    atomic_store(&request->abandoned, true);
+    bench_submit(bench, request);
+    assert_int_equal(gone.err, ERR_NOT_READY);
+    assert_int_equal(drive_sent_count(&bench->drive, 3, ZAB_FORWARD), 0);
+}
+
 TEST(too_many_requests_are_refused_at_once, bench, bench_wait, bench_tear_down)
 {
     struct outcome outcome[BENCH_REQUESTS_MAX + 1];
