@@ -218,12 +218,14 @@ struct config_clients {
     uint32_t message_bytes_max;      /* Bytes of a client's message. */
     uint32_t socket_queue_bytes_max; /* Bytes of events that may wait for a slow client. */
     uint64_t unsent_bytes_max;
-    uint64_t pool_bytes_max;   /* No key. Bytes of each of three pools: request bodies, unanswered
-                                  WebSocket messages, and incomplete messages. */
+    uint64_t pool_bytes_max;   /* No key. Bytes of each of seven pools: bodies of HTTP requests;
+                                  unanswered messages, incomplete messages and watches of
+                                  WebSockets; unanswered requests, requests that are not taken
+                                  and watches of native clients. */
     uint64_t address_pool_max; /* No key. Bytes that one address may use of each pool. */
-    uint32_t slow_timeout_ms;  /* A client that reads nothing for this time is disconnected. */
+    uint32_t slow_timeout_ms;  /* A client that takes nothing for this time is disconnected. */
     uint32_t heartbeat_ms;     /* Interval on WebSockets and streams. */
-    uint32_t watches_max;      /* Watches of one WebSocket. */
+    uint32_t watches_max;      /* Watches of one WebSocket or native client. */
     uint32_t watch_bytes_max;  /* Bytes of the paths of these watches. */
     uint32_t streams_max;      /* Streams of SSE and NDJSON. */
     uint32_t wait_max_ms;      /* Longest wait of a long poll. */

@@ -18,7 +18,8 @@ enum {
     TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
     UNSENT_BYTES_MIN = 16 << 20, /* Minimum of maxUnsentBytes. */
     POOL_BYTES_MAX = 256 << 20,
-    POOL_PART = 16 /* check_pools gives each pool memory / POOL_PART, within bounds. */
+    POOLS = 7,     /* See config_clients.pool_bytes_max. */
+    POOLS_PART = 4 /* The pools and the unsent bytes have 1/POOLS_PART of the memory together. */
 };
 
 static enum err check_addresses(struct config_loader *loader)
@@ -354,17 +355,22 @@ static uint64_t largest_request(const struct config_clients *clients)
     return 3 * (uint64_t)max_u32(clients->multi_bytes_max, clients->message_bytes_max);
 }
 
-/* Sets the bounds of the memory that clients can occupy besides the tree: of the three pools, and
- * of unsent bytes. On a small machine the bounds shrink, so that the tree reaches its bound before
- * the kernel ends the process. */
+uint64_t config_pool_bytes(uint64_t machine, uint64_t request)
+{
+    uint64_t part = machine != 0 ? machine / (POOLS_PART * (POOLS + 1)) : POOL_BYTES_MAX;
+
+    return max_u64(min_u64(POOL_BYTES_MAX, part), 2 * request);
+}
+
+/* Sets the bounds of the memory that clients can occupy besides the tree: of each pool, and of
+ * unsent bytes. On a small machine the bounds shrink, so that the tree reaches its bound before the
+ * kernel ends the process. */
 static enum err check_pools(struct config_loader *loader)
 {
     struct config_clients *clients = &loader->config->clients;
-    uint64_t machine = os_memory_max();
-    uint64_t pool = machine != 0 ? min_u64(POOL_BYTES_MAX, machine / POOL_PART) : POOL_BYTES_MAX;
+    uint64_t pool = config_pool_bytes(os_memory_max(), largest_request(clients));
 
-    clients->pool_bytes_max = max_u64(pool, 2 * largest_request(clients));
-    pool = clients->pool_bytes_max;
+    clients->pool_bytes_max = pool;
     /* The share of one address in a pool is its share of the connections, but at least the size of
      * one request. */
     uint64_t all = clients->connections_max;

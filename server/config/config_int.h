@@ -63,6 +63,10 @@ struct slice config_trim(struct slice text);
 /* Parses decimal digits; false when the text is not a number or is above UINT64_MAX. */
 bool config_parse_number(const char *text, uint64_t *ret_number);
 
+/* Returns the bytes of each pool that clients share, on a machine with `machine` bytes of memory
+ * (0: not known). The largest request needs `request` bytes, and two of them fit into a pool. */
+uint64_t config_pool_bytes(uint64_t machine, uint64_t request);
+
 /* Checks the rules that hold across keys, and reads the secret file. */
 enum err config_check(struct config_loader *loader);
 enum err config_check_join(struct config_loader *loader);

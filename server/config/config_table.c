@@ -243,17 +243,20 @@ static const struct config_row rows[] = {
     LIMIT("maxUnsentBytes", U64, clients.unsent_bytes_max, "0", 0, 1048576 * MIB,
           "bytes that wait to be sent to all clients together; beyond it the slowest are "
           "disconnected; "
-          "0: 256 MiB, or a sixteenth of the memory if that is less"),
+          "0: 256 MiB, or 1/32 of the memory if that is less"),
     LIMIT("maxSocketQueueBytes", U32, clients.socket_queue_bytes_max, "4194304", 4 * KIB,
           1024 * MIB,
           "bytes of events that wait for a slow client; beyond it the client receives overrun"),
-    LIMIT("slowTimeout", U32, clients.slow_timeout_ms, "30000", 100, HOUR_MS,
-          "ms after which a client that reads nothing is disconnected"),
+    LIMIT(
+        "slowTimeout", U32, clients.slow_timeout_ms, "30000", 100, HOUR_MS,
+        "ms after which a client is disconnected that reads nothing, or so little that the kernel "
+        "takes no more bytes for it"),
     LIMIT("heartbeatInterval", U32, clients.heartbeat_ms, "10000", 100, HOUR_MS,
           "ms between heartbeats on WebSockets and streams"),
-    LIMIT("maxWatches", U32, clients.watches_max, "10000", 1, 1000000, "watches of a WebSocket"),
+    LIMIT("maxWatches", U32, clients.watches_max, "10000", 1, 1000000,
+          "watches of a WebSocket or native client"),
     LIMIT("maxWatchBytes", U32, clients.watch_bytes_max, "4194304", 4 * KIB, 1024 * MIB,
-          "bytes of the paths of a WebSocket's watches"),
+          "bytes of the paths of these watches"),
     LIMIT("maxStreams", U32, clients.streams_max, "10000", 1, 1000000,
           "streams of events and requests that wait for a change"),
     LIMIT("maxTransfers", U32, clients.transfers_max, "4", 1, 1000,

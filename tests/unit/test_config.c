@@ -101,7 +101,7 @@ TEST(one_address_may_have_a_quarter_of_the_connections, make_dir, remove_dir)
 TEST(bounds_of_memory_follow_the_machine, make_dir, remove_dir)
 {
     uint64_t machine = os_memory_max();
-    uint64_t pool = min_u64(256 << 20, machine / 16);
+    uint64_t pool = min_u64(256 << 20, machine / 32);
 
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxMultiBytes=65536\nmaxDataBytes=1024\n"
                                "maxMessageBytes=65536\n"),
