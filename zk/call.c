@@ -178,8 +178,9 @@ static void hold(struct zk_conn *conn)
     zk_call_retry(zk);
 }
 
-/* A client that waits for its session gives up after about a third of its timeout, and tries
- * another replica. What it has asked for must not happen after that. */
+/* A client that waits for its session gives up after a part of its timeout, and tries another
+ * replica: the Java client after its timeout divided by the number of replicas that it knows. What
+ * it has asked for must not happen after that, so its request has a third of the timeout. */
 static uint32_t patience_ms(const struct zk_conn *conn)
 {
     uint32_t most = conn->zk->limits->request_timeout_ms;

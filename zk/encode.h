@@ -48,7 +48,7 @@ void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32
 /* An event of a watch. */
 void zk_encode_event(struct buf *out, zxid_t zxid, enum watch_event_type type, struct slice path);
 
-/* A list of texts of a length that is not known yet: getChildren, getChildren2, getEphemerals. */
+/* A list of texts of a length that is not known yet: getEphemerals. */
 struct zk_list {
     size_t frame; /* Position of the frame in `out`. */
     size_t at;    /* Position of the count. */

@@ -33,7 +33,7 @@
 enum {
     ZK_READ_BYTES = 64 << 10,   /* Most bytes of one read. */
     ZK_READS_MAX = 4,           /* Reads of one connection before others have their turn. */
-    ZK_SMALL_BYTES = 4096,      /* Fewer bytes of an incomplete frame do not count. */
+    ZK_SMALL_BYTES = 4096,      /* Fewer bytes of frames that are not taken do not count. */
     ZK_CALLS_MAX = 1000,        /* Requests of one connection that wait for their replies. */
     ZK_FLIGHT_BYTES = 16 << 20, /* Memory of these requests. */
     ZK_ALWAYS_BYTES = 512,      /* A request of this size is taken without room, if it is alone. */
@@ -74,7 +74,7 @@ enum {
     X(replies, counter, "zabra_native_replies_total", "Replies sent, those to pings included.") \
     X(events, counter, "zabra_native_events_total", "Events sent.")                             \
     X(watches, gauge, "zabra_native_watches", "Watches of all native clients.")                 \
-    X(pieces, gauge, "zabra_native_unfinished_bytes", "Bytes of incomplete requests.")          \
+    X(pieces, gauge, "zabra_native_unfinished_bytes", "Bytes of requests that are not taken.")  \
     X(words, counter, "zabra_native_words_total", "Command words answered.")                    \
     X(received_bytes, counter, "zabra_native_received_bytes_total", "Bytes received.")          \
     X(sent_bytes, counter, "zabra_native_sent_bytes_total", "Bytes sent.")
@@ -153,7 +153,7 @@ struct zk {
     bool gave_room;       /* Memory of `calls` was given back, and `roomless` was not asked. */
     struct budget_shares watches; /* Memory of watches. */
     struct budget_shares calls;   /* Memory of requests, until the gate has returned them. */
-    struct budget_shares pieces;  /* Bytes of incomplete frames. */
+    struct budget_shares pieces;  /* Bytes of frames that are not taken; see ZK_SMALL_BYTES. */
     uint64_t inside;              /* Requests that the gate holds. */
     uint64_t inside_max;          /* Half of the gate's limit. */
     uint64_t promised;            /* The sum of zk_conn.share. */
