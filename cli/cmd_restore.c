@@ -98,12 +98,13 @@ static void print_members(const struct restoring *restoring)
 /* Says how to restore what is sound of a directory, after a damaged backup or a gap in it. */
 static void hint_at_sound(const struct restoring *restoring)
 {
-    zxid_t end = restoring->check.sound_end;
+    const struct backup_check *check = &restoring->check;
+    zxid_t end = check->is_cut ? min_u64(check->replay.at, check->sound_end) : check->sound_end;
 
     if (!restoring->from_dir) {
         return;
     }
-    if (restoring->check.sound > 0) {
+    if (check->sound > 0) {
         (void)fprintf(stderr,
                       "zabra restore: the backups before it are sound, up to zxid 0x%" PRIx64
                       ". To restore that state, without what was written later:\n"
@@ -131,8 +132,10 @@ static int check_backups(struct restoring *restoring, bool may_be_late, bool *re
     if (code != CMD_OK) {
         return code;
     }
-    *check = (struct backup_check){
-        .until = restoring->until, .on_progress = on_progress, .progress_ctx = restoring};
+    *check = (struct backup_check){.until = restoring->until,
+                                   .ends_early = restoring->from_dir != NULL,
+                                   .on_progress = on_progress,
+                                   .progress_ctx = restoring};
     restoring_begin(restoring, "checked");
     enum err err = backup_check(check, restoring->inputs, restoring->count, why);
 

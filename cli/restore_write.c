@@ -51,7 +51,7 @@ static int write_store(struct restoring *restoring, struct vfs vfs)
     }
     restoring->history = target.history;
     restoring_begin(restoring, "restored");
-    err = restore_write(&target, &restoring->check, restoring->inputs, restoring->count,
+    err = restore_write(&target, &restoring->check, restoring->inputs, restoring->check.sound,
                         &restoring->result, why);
     progress_clear(&restoring->progress);
     store_close(target.store, err == ERR_OK);

@@ -125,7 +125,7 @@ static enum err on_record(void *ctx, struct logrec *rec)
 
     check->is_cut = check->is_cut || is_behind(check, rec);
     if (check->is_cut) {
-        return ERR_OK; /* The rest is read, too: all of the file must be sound. */
+        return ERR_OK; /* The rest of the file is read, too: all of it must be sound. */
     }
     enum err err = replay_record(&check->replay, rec);
 
@@ -235,6 +235,9 @@ enum err backup_check(struct backup_check *check, const struct backup_input *inp
     check->mark = (struct backup_mark){.is_known = false};
     check->sound = 0;
     for (size_t i = 0; i < count && err == ERR_OK; i++) {
+        if (check->ends_early && check->is_cut) {
+            break;
+        }
         err = check_one(check, &inputs[i]);
     }
     THEN(err, check_numbers(check));

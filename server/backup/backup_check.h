@@ -22,6 +22,7 @@ struct backup_until {
 
 struct backup_check {
     struct backup_until until;
+    bool ends_early; /* Backups behind the one where the replay stops are not read. */
     struct replay replay;
     uint8_t cluster[STORE_CLUSTER_LEN];
     uint64_t history;
@@ -45,11 +46,12 @@ struct backup_check {
     const char *name; /* Of the backup that is read; NULL: none is. */
 };
 
-/* Replays the backups in their order; the first is a full one. The caller sets `until`
- * and the progress beforehand, and calls backup_check_release after it. Errors,
- * with a sentence: those of backup_read; ERR_CORRUPT also if a digest differs; ERR_TOO_LARGE if no
- * epochs or zxids would be left; ERR_GAP if the backups do not follow each other or are from
- * different histories; ERR_BAD_ARGUMENTS if `until` lies outside of them. */
+/* Replays the backups in their order; the first is a full one. `sound` is the number of those that
+ * were read. The caller sets `until`, `ends_early` and the progress beforehand, and calls
+ * backup_check_release after it. Errors, with a sentence: those of backup_read; ERR_CORRUPT also if
+ * a digest differs; ERR_TOO_LARGE if no epochs or zxids would be left; ERR_GAP if the backups do
+ * not follow each other or are from different histories; ERR_BAD_ARGUMENTS if `until` lies outside
+ * of them. */
 enum err backup_check(struct backup_check *check, const struct backup_input *inputs, size_t count,
                       char why[BACKUP_WHY_MAX]);
 

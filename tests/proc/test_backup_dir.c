@@ -154,6 +154,47 @@ TEST(the_sound_backups_of_a_chain_can_be_restored, set_up, tear_down)
     assert_true(is_restorable());
 }
 
+/* True if $LAST is the zxid of what is restored for the time $T. */
+static bool is_restored_to_last(void)
+{
+    return shell("rm -rf $D/new; zabra restore --from $OUT --dir $D/new --id 1 --until-time $T "
+                 "2>&1 | grep \"at zxid $LAST,\"") == 0;
+}
+
+/* Of the backups 1 to 4, number 2 has $LAST, and number 3 has a mistake after the time $T. */
+TEST(a_damaged_backup_after_the_wanted_time_is_not_needed, set_up, tear_down)
+{
+    assert_int_equal(
+        shell("eval \"$LIB\"; zabra create /a x && await 'zabra set /a x >/dev/null; [ "
+              "$(zabra stat -o json /a | jq .mtime) -gt 0 ]' && $BACKUP $OUT && zabra "
+              "create /good x && $BACKUP --since-last $OUT"),
+        0);
+    assert_int_equal(shell("zabra inspect -o json $OUT/*more.backup | jq -j .last"), 0);
+    backup_set("LAST", "%s", shell_output);
+    assert_int_equal(
+        shell("T=$(($(date +%%s) + 1)); while [ $(date +%%s) -lt $((T + 1)) ]; do sleep "
+              "0.05; done; date -u -d @$T +%%Y-%%m-%%dT%%H:%%M:%%SZ | tr -d '\\n'"),
+        0);
+    backup_set("T", "%s", shell_output);
+    assert_int_equal(shell("zabra rm /good && $BACKUP --since-last $OUT && zabra create /b x && "
+                           "$BACKUP --since-last $OUT"),
+                     0);
+    assert_true(is_restored_to_last());
+    assert_int_equal(shell("printf xxxx | dd of=$(ls $OUT/*more.backup | sed -n 3p) bs=1 seek=200 "
+                           "conv=notrunc 2>/dev/null"),
+                     0);
+    assert_false(is_restorable());
+    assert_true(is_restored_to_last());
+    /* The hint is not at a later moment than the wanted one. */
+    assert_int_equal(shell("printf xxxx | dd of=$(ls $OUT/*more.backup | sed -n 2p) bs=1 seek=200 "
+                           "conv=notrunc 2>/dev/null"),
+                     0);
+    assert_false(is_restored_to_last());
+    assert_int_equal(shell("C=$(zabra restore --from $OUT --dir $D/new --id 1 --until-time $T 2>&1 "
+                           "| tail -1); eval $C | grep \"at zxid $LAST,\""),
+                     0);
+}
+
 TEST(a_chain_that_is_too_long_is_refused, set_up, tear_down)
 {
     assert_int_equal(shell("zabra create /a x && $BACKUP $OUT && cd $OUT && seq -f "
