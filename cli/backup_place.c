@@ -44,14 +44,23 @@ static int open_dir(struct backup_place *place)
 
 int backup_place_open(struct backup_place *place, struct cli *cli, const char *target)
 {
+    bool is_there = false;
     struct stat stat_of;
 
     *place = (struct backup_place){
         .cli = cli, .target = target, .fd = -1, .lock = {.fd = -1}, .kind = BACKUP_TO_FILE};
     if (strcmp(target, "-") == 0) {
         place->kind = BACKUP_TO_PIPE;
-    } else if (stat(target, &stat_of) == 0 && S_ISDIR(stat_of.st_mode)) {
+        return CMD_OK;
+    }
+    is_there = stat(target, &stat_of) == 0;
+    if (is_there && S_ISDIR(stat_of.st_mode)) {
         place->kind = BACKUP_TO_DIR;
+    } else if (is_there && !S_ISREG(stat_of.st_mode)) {
+        return CLI_USAGE(cli,
+                         "%.900s: is neither a file nor a directory: to write to it, give - and "
+                         "redirect the standard output",
+                         target);
     }
     return place->kind == BACKUP_TO_DIR ? open_dir(place) : CMD_OK;
 }
@@ -138,26 +147,22 @@ static void name_file(struct backup_place *place, bool full)
     }
 }
 
-/* Gives the part to the user that owns the newest backup of the directory, when root takes a backup
- * by hand: the timer, which runs as that user, has to read it. Not in a directory where another
- * user than its owner could have put a file of that name. Returns 0 or an errno. */
+/* Gives the part to the owner of the directory, when root takes a backup by hand: the timer, which
+ * runs as that user, has to read it. Not in a directory where another user than its owner could
+ * have put a file of that name. Returns 0 or an errno. */
 static int give_to_owner(const struct backup_place *place)
 {
-    const struct backup_dir *dir = &place->dir;
-    char newest[BACKUP_PATH_MAX];
-    struct stat owner;
     struct stat folder;
+    struct stat part;
 
-    if (geteuid() != 0 || dir->count == 0 || stat(place->target, &folder) != 0 ||
+    if (geteuid() != 0 || place->kind != BACKUP_TO_DIR || stat(place->target, &folder) != 0 ||
         (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         return 0;
     }
-    (void)snprintf(newest, sizeof newest, "%.3900s/%s", place->target,
-                   dir->files[dir->count - 1].name);
-    if (lstat(newest, &owner) != 0 || owner.st_uid != folder.st_uid) {
-        return 0;
+    if (fstat(place->fd, &part) == 0 && part.st_uid == folder.st_uid) {
+        return 0; /* Some file systems refuse every change of the owner. */
     }
-    return fchown(place->fd, owner.st_uid, owner.st_gid) == 0 ? 0 : errno;
+    return fchown(place->fd, folder.st_uid, folder.st_gid) == 0 ? 0 : errno;
 }
 
 int backup_place_begin(struct backup_place *place, bool full)

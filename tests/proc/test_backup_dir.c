@@ -226,9 +226,18 @@ TEST(a_time_before_all_transactions_is_refused, set_up, tear_down)
     assert_non_null(strstr(shell_output, ", the first one that was left out of 20"));
 }
 
+/* A complete backup would get its name, and so take the place of the pipe. */
+TEST(a_target_that_is_no_file_is_refused, set_up, tear_down)
+{
+    assert_int_equal(shell("mkfifo $OUT/fifo && $BACKUP $OUT/fifo 2>&1"), 2);
+    assert_non_null(strstr(shell_output, "fifo: is neither a file nor a directory"));
+    assert_int_equal(shell("[ -p $OUT/fifo ] && ls -A $OUT"), 0);
+    assert_string_equal(shell_output, "fifo\n");
+}
+
 /* A backup that root takes by hand must not end the chain of the timer, which has a user of its
- * own: its files have the owner of the newest one. */
-TEST(a_new_backup_has_the_owner_of_the_others, set_up, tear_down)
+ * own: its files have the owner of the directory. */
+TEST(a_new_backup_has_the_owner_of_the_directory, set_up, tear_down)
 {
     if (geteuid() != 0) {
         print_message("not root: left out\n");
@@ -239,4 +248,9 @@ TEST(a_new_backup_has_the_owner_of_the_others, set_up, tear_down)
                            "'%%u:%%g %%a' $OUT/*more.backup"),
                      0);
     assert_non_null(strstr(shell_output, "65534:65534 600\n"));
+    assert_int_equal(shell("rm $OUT/* && $BACKUP $OUT && stat -c '%%u:%%g %%a' $OUT/*"), 0);
+    assert_non_null(strstr(shell_output, "65534:65534 600\n"));
+    /* Others may write there, so that the file could be theirs already. */
+    assert_int_equal(shell("rm $OUT/* && chmod 777 $OUT && $BACKUP $OUT && stat -c %%u $OUT/*"), 0);
+    assert_non_null(strstr(shell_output, "\n0\n"));
 }
