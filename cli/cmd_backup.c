@@ -131,12 +131,16 @@ static bool is_gap(const struct backing *backing, int code)
            (strcmp(name, "Gap") == 0 || strcmp(name, "HistoryChanged") == 0);
 }
 
-/* Whether another replica may do better: the connection broke after the first bytes, perhaps
- * because its replica has ended. What a pipe has got cannot be taken back. */
+/* Whether another replica may do better: after the first bytes the connection broke, or no more
+ * came, perhaps because the replica has ended, or hangs. What a pipe has got cannot be taken
+ * back. */
 static bool may_retry(const struct backing *backing, int code, int tries)
 {
+    const char *name = backing->cli->client->error.code;
+
     return code != CMD_OK && backing->place.kind != BACKUP_TO_PIPE && backing->error == 0 &&
-           tries < TRIES_MAX && strcmp(backing->cli->client->error.code, "CutOff") == 0;
+           tries < TRIES_MAX &&
+           (strcmp(name, "CutOff") == 0 || (backing->has_head && code == CMD_TIMED_OUT));
 }
 
 static struct client_request make_request(const struct backing *backing)

@@ -167,9 +167,9 @@ static int judge(const struct trying *trying, CURLcode result)
     }
     if (result == CURLE_OPERATION_TIMEDOUT) {
         return client_fail(client, CMD_TIMED_OUT, "TimedOut",
-                           "%s: no data was transferred, and the %" PRId64
+                           "%s: no %sdata was transferred, and the %" PRId64
                            " ms of --timeout are over",
-                           url, trying->cli->settings.timeout_ms);
+                           url, moved ? "more " : "", trying->cli->settings.timeout_ms);
     }
     return moved ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
                                curl_easy_strerror(result))

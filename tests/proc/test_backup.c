@@ -2,6 +2,7 @@
  * ensemble. */
 #include "tests/proc/backup_kit.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -335,6 +336,22 @@ TEST(the_leader_dies_while_it_sends_a_backup, set_up_slow, tear_down)
     assert_int_equal(shell("[ ! -e $OUT/b.part ] && zabra inspect $OUT/b && zabra restore --from "
                            "$OUT/b --dir $OUT/new --id 1"),
                      0);
+}
+
+/* It stops after the first bytes. */
+TEST(a_frozen_replica_is_passed_over, set_up_slow, tear_down)
+{
+    uint32_t follower = (ensemble_wait_leader(&ensemble) + 1) % SIZE;
+    struct shell_job job;
+
+    set_first(follower);
+    shell_start(&job, "$BACKUP --verify --timeout 5s $OUT/b 2>&1");
+    assert_int_equal(shell("eval \"$LIB\"; await '[ -s $OUT/b.part ]'"), 0);
+    ensemble_signal(&ensemble, follower, SIGSTOP);
+    shell_finish(&job, 0, "no more data was transferred");
+    ensemble_signal(&ensemble, follower, SIGCONT);
+    assert_non_null(strstr(shell_output, ": trying again"));
+    assert_int_equal(shell("[ ! -e $OUT/b.part ] && zabra inspect $OUT/b"), 0);
 }
 
 TEST(a_full_disk_leaves_the_last_backup, set_up_slow, tear_down)
