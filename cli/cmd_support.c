@@ -77,7 +77,7 @@ static void add_json(struct support *support, const char *name, const json_t *va
 /* Appends the lines of the text without secrets. */
 static void redact(struct slice text, bool is_config, struct buf *out)
 {
-    struct redaction redaction = {.in_key = false};
+    struct redaction redaction = {.in_key = redact_begins_in_key(text)};
 
     while (text.len > 0) {
         size_t len = slice_find(text, '\n');
@@ -92,18 +92,20 @@ static void redact(struct slice text, bool is_config, struct buf *out)
     }
 }
 
-/* Reads the end of a file, from the beginning of a line. Returns 0 or an errno. A pipe or a device,
- * which could keep the command waiting, is refused. */
+/* Reads the end of a file, from the beginning of a line: the rest of a line could be that of a
+ * secret. Returns 0 or an errno. A pipe or a device, which could keep the command waiting, is
+ * refused. */
 static int read_end(const char *file, struct buf *out)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat stat = {.st_mode = 0};
     int error = fd < 0 || fstat(fd, &stat) != 0 ? errno : 0;
+    bool is_cut = stat.st_size > FILE_BYTES_MAX;
 
     if (error == 0 && !S_ISREG(stat.st_mode)) {
         error = EINVAL;
     }
-    if (error == 0 && stat.st_size > FILE_BYTES_MAX) {
+    if (error == 0 && is_cut) {
         (void)lseek(fd, -(off_t)FILE_BYTES_MAX, SEEK_END);
     }
     while (error == 0 && out->len < FILE_BYTES_MAX) {
@@ -115,6 +117,9 @@ static int read_end(const char *file, struct buf *out)
             break;
         }
         buf_append(out, piece, (size_t)got);
+    }
+    if (is_cut) {
+        buf_consume(out, min_size(slice_find(buf_slice(out), '\n') + 1, out->len));
     }
     if (fd >= 0) {
         close(fd);

@@ -8,15 +8,17 @@
 
 enum {
     UUID_LEN = 36,
-    PLAIN_LEN = 12, /* A word of a sentence has at most so many small letters. */
-    HASH_LEN = 28   /* A SHA-1 in base64, as ACLs have it. */
+    PLAIN_LEN = 12,     /* A word of a sentence has at most so many small letters. */
+    HASH_LEN = 28,      /* A SHA-1 in base64, as ACLs have it. */
+    KEY_LINES_MAX = 300 /* Lines of a private key: RSA with 16384 bits has 200. */
 };
 
 /* A value behind one of these words, in any case, is a secret. */
 static const char *const words[] = {
-    "password",    "passwd",      "passphrase", "pwd",        "secret",  "token",      "api_key",
-    "api-key",     "apikey",      "credential", "basic ",     "bearer ", "zk-session", "signature",
-    "superdigest", "private_key", "privatekey", "access_key", "-key",    "_key",       "pass"};
+    "password",   "passwd",    "passphrase",  "pwd",         "secret",     "token",
+    "api_key",    "api-key",   "apikey",      "credential",  "basic ",     "bearer ",
+    "zk-session", "signature", "superdigest", "private_key", "privatekey", "access_key",
+    "-key",       "_key",      "pass",        "pw=",         "pw:",        "pw\""};
 
 /* All that follows on the line is a secret. */
 static const char *const heads[] = {"authorization", "cookie"};
@@ -164,19 +166,68 @@ static size_t word_len(struct slice text, const char *ends)
     return len;
 }
 
+/* Returns the length of what is none of these characters. */
+static size_t value_len(struct slice text, const char *ends)
+{
+    size_t at = 0;
+
+    while (at < text.len && !strchr(ends, text.data[at])) {
+        at += text.data[at] == '\\' ? 2 : 1; /* An escaped quote belongs to the value. */
+    }
+    return min_size(at, text.len);
+}
+
+static bool is_quote(uint8_t byte)
+{
+    return byte == '"' || byte == '\'';
+}
+
 /* Returns the length of "name:value" at the beginning, `*ret_name` that of "name:"; 0: there is
- * none. */
-static size_t pair_at(struct slice text, size_t *ret_name)
+ * none. `before`: the byte before it; within quotes the value may have blanks. */
+static size_t pair_at(struct slice text, uint8_t before, size_t *ret_name)
 {
     size_t name = word_len(text, ":\"',/");
+    size_t len = 0;
 
     if (name == 0 || name >= text.len || text.data[name] != ':') {
         return 0;
     }
-    size_t value = word_len(slice_from(text, name + 1), "\"',");
+    struct slice value = slice_from(text, name + 1);
 
+    if (value.len > 0 && is_quote(value.data[0])) {
+        len = 1 + value_len(slice_from(value, 1), (const char[]){(char)value.data[0], '\0'});
+    } else if (is_quote(before)) {
+        len = value_len(value, (const char[]){(char)before, '\0'});
+    } else {
+        len = word_len(value, "\"',");
+    }
     *ret_name = name + 1;
-    return value > 0 ? name + 1 + value : 0;
+    return len > 0 ? name + 1 + len : 0;
+}
+
+/* Returns the length of what stands before the name of an identity, such as "digest:", or, in JSON,
+ * "digest" and the member "id"; 0: there is none. */
+static size_t digest_at(struct slice text)
+{
+    size_t at = strlen("digest");
+
+    if (begins(text, "digest:") || begins(text, "digest ")) {
+        return at + 1;
+    }
+    if (!begins(text, "digest")) {
+        return 0;
+    }
+    while (at < text.len && strchr("\\\"', \t", text.data[at])) {
+        at++;
+    }
+    if (!begins(slice_from(text, at), "id")) {
+        return 0;
+    }
+    at += strlen("id");
+    while (at < text.len && strchr("\\\"': \t", text.data[at])) {
+        at++;
+    }
+    return at;
 }
 
 /* Returns the length of an option of a command line behind which credentials stand, such as "-u" or
@@ -200,8 +251,8 @@ static size_t option_at(struct slice text)
  * identity, such as "digest:name:password"; 0: there are none. `*ret_keep` bytes are no secret. */
 static size_t credentials_at(struct slice text, size_t *ret_keep)
 {
-    bool is_digest = begins(text, "digest:") || begins(text, "digest ");
-    size_t at = is_digest ? strlen("digest:") : begins(text, "-") ? option_at(text) : 0;
+    size_t digest = digest_at(text);
+    size_t at = digest > 0 ? digest : begins(text, "-") ? option_at(text) : 0;
     size_t name = 0;
 
     if (at == 0) {
@@ -210,22 +261,15 @@ static size_t credentials_at(struct slice text, size_t *ret_keep)
     while (at < text.len && strchr("= \"'", text.data[at])) {
         at++;
     }
-    size_t pair = at < text.len ? pair_at(slice_from(text, at), &name) : 0;
+    uint8_t before = text.data[at - 1];
+    struct slice rest = slice_from(text, min_size(at, text.len));
+    size_t pair = pair_at(rest, before, &name);
 
     *ret_keep = at + name;
-    return pair > 0 ? at + pair : 0;
-}
-
-/* Returns the length of a value. One within quotes ends with its quote. */
-static size_t value_len(struct slice text, bool quoted)
-{
-    const char *ends = quoted ? "\"'" : " \t\"',;&";
-    size_t at = 0;
-
-    while (at < text.len && !strchr(ends, text.data[at])) {
-        at += text.data[at] == '\\' ? 2 : 1; /* An escaped quote belongs to the value. */
+    if (pair > 0 && digest > 0 && !is_quote(before) && hash_at(slice_from(rest, name - 1)) == 0) {
+        pair = name + value_len(slice_from(rest, name), "\"',;"); /* It may have blanks. */
     }
-    return min_size(at, text.len);
+    return pair > 0 ? at + pair : 0;
 }
 
 /* Whether a word behind a blank looks like a secret, not like the next word of a sentence. */
@@ -240,6 +284,11 @@ static bool is_odd(struct slice text)
     return letters < word_len(text, ".,;:") || len > PLAIN_LEN;
 }
 
+static bool holds(struct slice line, const char *text)
+{
+    return line.len > 0 && memmem(line.data, line.len, text, strlen(text)) != NULL;
+}
+
 static bool holds_one(struct slice text, const char *set)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -248,6 +297,16 @@ static bool holds_one(struct slice text, const char *set)
         }
     }
     return false;
+}
+
+/* What ends a value, which follows these bytes: within quotes a quote; behind "name: ", as in YAML,
+ * no blank. */
+static const char *value_ends(struct slice between)
+{
+    if (holds_one(between, "\"'")) {
+        return "\"'";
+    }
+    return holds(between, ": ") ? "\"',;&" : " \t\"',;&";
 }
 
 /* Returns the length of the rest of a name, its separator, and the value up to the next blank,
@@ -270,14 +329,15 @@ static size_t value_at(struct slice text, bool needs_separator)
     if (needs_separator && !holds_one(between, ":=") && !(between.len > 0 && is_odd(rest))) {
         return 0;
     }
-    return holds_one(between, "{[") ? text.len : at + value_len(rest, holds_one(between, "\"'"));
+    return holds_one(between, "{[") ? text.len : at + value_len(rest, value_ends(between));
 }
 
 /* Returns how many bytes at the beginning are a secret; `*ret_keep` of them name it and are kept.
  */
 static size_t secret_at(struct slice text, size_t *ret_keep)
 {
-    size_t word = word_at(text, words, COUNT(words));
+    size_t dashes = begins(text, "--") ? 2 : 0; /* An option: any word behind it is its value. */
+    size_t word = word_at(slice_from(text, dashes), words, COUNT(words));
     size_t head = word_at(text, heads, COUNT(heads));
 
     *ret_keep = 0;
@@ -286,8 +346,9 @@ static size_t secret_at(struct slice text, size_t *ret_keep)
         return text.len;
     }
     if (word > 0) {
-        bool scheme = text.data[word - 1] == ' '; /* "Basic ...". */
-        size_t value = value_at(slice_from(text, word), !scheme);
+        word += dashes;
+        bool is_whole = strchr(" =:", text.data[word - 1]) != NULL; /* "Basic ...", "pw=...". */
+        size_t value = value_at(slice_from(text, word), !is_whole && dashes == 0);
 
         *ret_keep = word;
         return value > 0 ? word + value : 0;
@@ -306,9 +367,16 @@ static size_t secret_at(struct slice text, size_t *ret_keep)
     return found > 0 ? found : uuid_at(text);
 }
 
-static bool holds(struct slice line, const char *text)
+bool redact_begins_in_key(struct slice text)
 {
-    return line.len > 0 && memmem(line.data, line.len, text, strlen(text)) != NULL;
+    for (int i = 0; i < KEY_LINES_MAX && text.len > 0; i++) {
+        struct slice line = slice_cut(&text, '\n');
+
+        if (holds(line, "PRIVATE KEY-----")) {
+            return holds(line, "-----END") && !holds(line, "-----BEGIN");
+        }
+    }
+    return false;
 }
 
 void redact_log_line(struct redaction *redaction, struct slice line, struct buf *out)

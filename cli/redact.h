@@ -19,6 +19,9 @@ struct redaction {
     bool in_key; /* Within a private key, which has several lines. */
 };
 
+/* Whether the text, whose beginning may be missing, begins within a private key. */
+bool redact_begins_in_key(struct slice text);
+
 /* Append the line (without its line feed), with a line feed, or nothing. */
 void redact_config_line(struct slice line, struct buf *out);
 void redact_log_line(struct redaction *redaction, struct slice line, struct buf *out);

@@ -96,6 +96,8 @@ TEST(what_is_missing_is_named)
                  "cd $D/d && tar xf *.tar && tail -n 1 zabra-support-*/logs/1.log && "
                  "test $(stat -c %s zabra-support-*/logs/1.log) -le 8400000",
                  0, "the end\n");
+    shell_expect("head -qn 1 $D/long.log $D/d/zabra-support-*/logs/1.log | uniq -c | grep -c .", 0,
+                 "1\n"); /* It begins with a whole line. */
 }
 
 TEST(replicas_that_hang_or_are_away_do_not_stop_it)

@@ -10,7 +10,7 @@
 
 static void redact(const char *text, bool is_config, struct buf *out)
 {
-    struct redaction redaction = {.in_key = false};
+    struct redaction redaction = {.in_key = redact_begins_in_key(slice_str(text))};
 
     for (const char *at = text; *at;) {
         size_t len = strcspn(at, "\n");
@@ -78,6 +78,16 @@ TEST(no_form_of_a_secret_stays_in_a_log)
         "-----BEGIN PRIVATE KEY-----\n" SECRET "\n" SECRET "\n-----END PRIVATE KEY-----\nafter",
         "-----BEGIN EC PRIVATE KEY-----\n" SECRET "\n-----END EC PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\n" SECRET,
+        SECRET "\n" SECRET "\n-----END RSA PRIVATE KEY-----\nafter", /* The beginning is missing. */
+        "curl -u admin:'two " SECRET "' http://zk1:9998",
+        "curl -u 'admin:two " SECRET "' http://zk1:9998",
+        "{\"scheme\":\"digest\",\"id\":\"bob:" SECRET "\"}",
+        "{\"auth\": \"digest\", \"id\": \"bob:two " SECRET "\"}",
+        "pw=" SECRET,
+        "{\"pw\":\"" SECRET "\"}",
+        "password: two " SECRET,
+        "--auth=digest:bob:two " SECRET,
+        "--password 'two " SECRET "'",
     };
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -98,6 +108,14 @@ TEST(sessions_and_hashes_are_removed)
     expect("acl digest:alice:" HASH " cdrwa", false, "acl digest:alice:=" REDACTED " cdrwa\n");
     expect("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nx", false,
            REDACTED "\n" REDACTED "\nx\n");
+}
+
+/* A password behind its option may look like any word. */
+TEST(the_value_of_an_option_is_removed)
+{
+    expect("zabra get / --password hunterpass --user bob", false,
+           "zabra get / --password=" REDACTED " --user bob\n");
+    expect("mysql --password=hunter --host x", false, "mysql --password=" REDACTED " --host x\n");
 }
 
 TEST(what_is_no_secret_stays)
