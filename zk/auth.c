@@ -1,4 +1,5 @@
 /* Identities: auth, whoAmI, and what belongs to the session of the caller. */
+#include "zk/wire.h"
 #include "zk/zk_int.h"
 
 enum {
@@ -68,6 +69,36 @@ bool zk_auth_show(struct zk_call *call)
     return true;
 }
 
+/* ---- Walks, which read many znodes ---- */
+
+/* Reads the next znodes; `*ret_more`: there are others. call->acls has the last path. */
+typedef enum err walk_fn(struct zk_call *call, bool *ret_more);
+
+/* Walks while the turn lasts. False: the walk continues in another turn. */
+static bool walk(struct zk_call *call, walk_fn *read_some, enum err *ret_err)
+{
+    bool more = !call->walked;
+    struct zk *zk = call->zk;
+
+    *ret_err = ERR_OK;
+    while (more && *ret_err == ERR_OK) {
+        *ret_err = read_some(call, &more);
+        zk->now_us = os_now_us();
+        if (more && zk->now_us >= zk->end_us) {
+            zk_turn_later(call->conn);
+            return false;
+        }
+    }
+    call->walked = true;
+    return true;
+}
+
+static void keep_path(struct zk_call *call, struct slice path)
+{
+    buf_clear(&call->acls);
+    (void)buf_append_slice(&call->acls, path);
+}
+
 /* ---- The ephemerals of the caller's session ---- */
 
 static bool is_wanted(struct slice prefix, struct slice path)
@@ -75,9 +106,8 @@ static bool is_wanted(struct slice prefix, struct slice path)
     return prefix.len == 0 || slice_starts_with(path, prefix);
 }
 
-/* Adds one page to the list. ERR_OK with `*ret_more` false: it was the last. */
-static enum err add_page(struct zk_call *call, struct buf *names, struct zk_list *list,
-                         struct buf *after, bool *ret_more)
+/* Adds one page to the names. */
+static enum err add_page(struct zk_call *call, bool *ret_more)
 {
     struct op_args args;
     struct op_result result;
@@ -85,77 +115,64 @@ static enum err add_page(struct zk_call *call, struct buf *names, struct zk_list
 
     op_args_init(&args, OP_EPHEMERALS);
     args.session = call->conn->session.id;
-    args.after = buf_slice(after);
+    args.after = buf_slice(&call->acls);
     op_result_init(&result);
     view_run(gate_view(call->zk->gate), &call->zk->self, &args, &result);
     err = result.err;
     for (uint32_t i = 0; i < result.entry_count; i++) {
         if (is_wanted(call->req.path, result.entries[i].path)) {
-            zk_list_add(names, list, result.entries[i].path);
+            zk_put_bytes(&call->names, result.entries[i].path);
+            call->counted++;
         }
     }
     if (result.entry_count > 0) {
-        buf_clear(after);
-        (void)buf_append_slice(after, result.entries[result.entry_count - 1].path);
+        keep_path(call, result.entries[result.entry_count - 1].path);
     }
-    *ret_more = result.more && err == ERR_OK;
+    *ret_more = result.more && err == ERR_OK && !call->names.overflow;
     call->upto = max_u64(result.zxid, call->upto);
     op_result_release(&result);
     return err;
 }
 
-/* Replies with the names. False when events must leave first: then the call runs again. */
-static bool tell(struct zk_call *call, const struct buf *names, uint32_t count)
+static void tell_names(struct zk_call *call)
 {
     struct zk_conn *conn = call->conn;
-    struct buf *out = NULL;
+    struct buf *out = zk_out_begin(conn);
+    size_t at = out->len;
     struct zk_list list;
-    size_t at = 0;
 
-    if (!zk_order_allows(call, call->upto)) {
-        return false;
-    }
-    zk_order_saw(conn, call->upto);
-    out = zk_out_begin(conn);
-    at = out->len;
     zk_list_begin(out, call->req.xid, conn->seen, &list);
-    (void)buf_append_slice(out, buf_slice(names));
-    list.count = count;
+    (void)buf_append_slice(out, buf_slice(&call->names));
+    list.count = call->counted;
     zk_list_end(out, &list, NULL);
-    if (zk_out_end(conn, at) && !names->overflow) {
+    if (zk_out_end(conn, at) && !call->names.overflow) {
         zk_reply_count(call, ERR_OK);
     } else {
         out->len = at;
         zk_close_lost(conn, "reply_too_large");
     }
-    return true;
 }
 
 bool zk_auth_ephemerals(struct zk_call *call)
 {
-    struct zk_list list = {.count = 0};
-    struct buf names;
-    struct buf after;
     enum err err = ERR_OK;
-    bool more = true;
-    bool done = true;
 
     if (!zk_read_may(call)) {
         return true;
     }
-    buf_init(&names, ZK_REPLY_MAX);
-    buf_init(&after, STATE_PATH_MAX);
-    while (more && err == ERR_OK && !names.overflow) {
-        err = add_page(call, &names, &list, &after, &more);
+    if (!walk(call, add_page, &err)) {
+        return false;
     }
-    if (err == ERR_OK) {
-        done = tell(call, &names, list.count);
-    } else {
+    if (err != ERR_OK) {
         zk_close_lost(call->conn, "not_ready");
+        return true;
     }
-    buf_release(&after);
-    buf_release(&names);
-    return done;
+    if (!zk_order_allows(call, call->upto)) {
+        return false;
+    }
+    zk_order_saw(call->conn, call->upto);
+    tell_names(call);
+    return true;
 }
 
 /* ---- getAllChildrenNumber ---- */
@@ -189,8 +206,8 @@ static bool may_count(struct zk_call *call)
     return err == ERR_OK;
 }
 
-/* Counts some more znodes; `*ret_more`: there are others. The walk is a search that finds
- * nothing, because no name contains a slash; it continues after call->acls. */
+/* Counts some more znodes. The walk is a search that finds nothing, because no name contains a
+ * slash. */
 static enum err count_some(struct zk_call *call, bool *ret_more)
 {
     struct op_args args;
@@ -207,47 +224,26 @@ static enum err count_some(struct zk_call *call, bool *ret_more)
     call->upto = max_u64(max_u64(result.zxid, result.upto), call->upto);
     err = result.err;
     *ret_more = result.more && err == ERR_OK && result.after.len > 0;
-    buf_clear(&call->acls);
-    (void)buf_append_slice(&call->acls, result.after);
+    keep_path(call, result.after);
     op_result_release(&result);
-    return err;
-}
-
-/* Counts while the turn lasts. False: the call runs again, or is answered (`*ret_done`). */
-static bool count_all(struct zk_call *call, bool *ret_done)
-{
-    bool more = !call->walked;
-    enum err err = ERR_OK;
-
-    *ret_done = false;
-    while (more && call->counted <= COUNT_MAX) {
-        err = count_some(call, &more);
-        call->zk->now_us = os_now_us();
-        if (more && call->zk->now_us >= call->zk->end_us) {
-            zk_turn_later(call->conn);
-            return false;
-        }
-    }
-    if (err != ERR_OK || call->counted > COUNT_MAX) {
-        fail_count(call, err != ERR_OK ? err : ERR_THROTTLED);
-        *ret_done = true;
-        return false;
-    }
-    call->walked = true;
-    return true;
+    return err == ERR_OK && call->counted > COUNT_MAX ? ERR_THROTTLED : err;
 }
 
 /* While others write, the number is an estimate, as in ZooKeeper. */
 bool zk_auth_count(struct zk_call *call)
 {
     struct zk_conn *conn = call->conn;
-    bool done = false;
+    enum err err = ERR_OK;
 
     if (!zk_read_may(call) || (call->counted == 0 && !may_count(call))) {
         return true;
     }
-    if (!count_all(call, &done)) {
-        return done;
+    if (!walk(call, count_some, &err)) {
+        return false;
+    }
+    if (err != ERR_OK) {
+        fail_count(call, err);
+        return true;
     }
     if (!zk_order_allows(call, call->upto)) {
         return false;

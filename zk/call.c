@@ -13,6 +13,7 @@ void zk_call_free(struct zk_call *take_call)
     zk_request_release(&take_call->req);
     op_request_free(take_call->request);
     buf_release(&take_call->acls);
+    buf_release(&take_call->names);
     mem_free(take_call->memory);
     mem_free(take_call);
 }
@@ -89,6 +90,7 @@ struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
     call->address_key = conn->address_key;
     call->start_us = os_now_us();
     buf_init(&call->acls, SIZE_MAX / 2); /* Bounded by the frame. */
+    buf_init(&call->names, ZK_REPLY_MAX);
     if (frame.len > 0) {
         call->memory = mem_dup(frame.data, frame.len);
         bool sound =

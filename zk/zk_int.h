@@ -297,11 +297,12 @@ struct zk_call {
     bool last;          /* The connection closes after the reply. */
     bool unrun;         /* Counted in zk_conn.unrun. */
     uint8_t step;       /* enum zk_step */
-    bool walked;        /* getAllChildrenNumber: all znodes are counted. */
+    bool walked;        /* getEphemerals, getAllChildrenNumber: all znodes are read. */
     uint64_t start_us;
     uint64_t waits_since_us;   /* Since when it waits for changes that its reply shows; 0: never. */
     zxid_t upto;               /* The newest state that was read, for requests that read several. */
-    uint32_t counted;          /* getAllChildrenNumber: znodes so far; `acls` has the last one. */
+    uint32_t counted;          /* The same: znodes so far; `acls` has the path of the last one. */
+    struct buf names;          /* getEphemerals: paths, encoded. */
     struct zk_gather *gather;  /* Long lists that are being read; NULL: none. */
     uint64_t gather_since_us;  /* Since when they are read, or wait for that; 0: never. */
     uint8_t hash[ZK_HASH_LEN]; /* About a session: of its secret. */

@@ -513,6 +513,8 @@ struct gate *kit_gate_make(void)
 
     /* The most bytes of data: the front end refuses more than 4096, or than a test has chosen. */
     prep.data_bytes_max = 1 << 16;
+    prep.tree.session_ephemerals_max = 10000;
+    prep.tree.session_ephemeral_bytes_max = 1 << 20;
     (void)pthread_mutex_init(&gate->front_mutex, NULL);
     budget_init(&gate->unsent, 256 << 20);
     guard_init(&gate->guard, "");

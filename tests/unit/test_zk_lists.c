@@ -188,6 +188,42 @@ TEST_BENCH(long_lists_leave_the_thread_to_others_and_few_are_read_at_a_time)
     hang_up(&modest);
 }
 
+/* So are the ephemerals of a session. */
+TEST_BENCH(many_ephemerals_leave_the_thread_to_others)
+{
+    enum {
+        EPHEMERALS = LONG,
+        PAGES = EPHEMERALS / VIEW_NODES_MAX
+    };
+    struct client client;
+    struct wire_reader reader;
+    char path[NAME_MAX_BYTES];
+    int steps = 0;
+
+    dial(&client, 0);
+    for (int i = 0; i < EPHEMERALS; i++) {
+        (void)snprintf(path, sizeof(path), "/%06d", i);
+        zk_ask_create(&client.out, ++client.xid, ZK_CREATE, path, slice_str(""), 1);
+    }
+    await(&client, EPHEMERALS);
+    assert_int_equal(client.err, 0);
+    ask(&client, ZK_GET_EPHEMERALS, "", -1);
+    deliver(&client);
+    while (client.replies == EPHEMERALS && steps < ROUNDS_MAX) {
+        step(&client);
+        steps++;
+    }
+    assert_true(steps > PAGES);
+    assert_int_equal(client.err, 0);
+    wire_reader_init(&reader, buf_slice(&client.last));
+    assert_int_equal(zk_get_int(&reader), EPHEMERALS);
+    for (int i = 0; i < EPHEMERALS; i++) {
+        (void)snprintf(path, sizeof(path), "/%06d", i);
+        assert_true(slice_eq(zk_get_bytes(&reader), slice_str(path)));
+    }
+    hang_up(&client);
+}
+
 TEST_BENCH(a_reply_that_is_too_large_is_refused_before_it_is_read)
 {
     enum {
