@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    PASSES_MAX = 3, /* That copy; then one that only compares. */
+    PASSES_MAX = 4,
     AUTH_FILE_MAX = 64 << 10,
     IDLE_MAX_MS = 86400000,
     TTL_BITS = 40
@@ -195,23 +195,31 @@ static int check_target(struct migrate *migrate)
 
 /* ---- The report ---- */
 
-static json_t *report_of(const struct migrate *migrate, bool equal)
+/* Znodes that only zabra has after the last pass. */
+static uint64_t kept(const struct migrate *migrate)
+{
+    return migrate->pass.extra - migrate->pass.surplus;
+}
+
+static json_t *report_of(const struct migrate *migrate, json_t *extra)
 {
     const struct migrate_figures *pass = &migrate->pass;
+    const uint64_t *done = migrate->target.done;
+    bool verified = migrate->writes && migrate_is_equal(migrate) && pass->extra == 0 &&
+                    migrate->target.refused_count == 0;
     json_t *report = json_pack(
         "{s:b,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "dryRun", !migrate->writes,
-        "verified", equal && migrate->writes && migrate->target.refused_count == 0, "znodes",
-        (json_int_t)pass->znodes, "bytes", (json_int_t)pass->bytes, "created",
-        (json_int_t)migrate->created, "changed", (json_int_t)migrate->changed, "deleted",
-        (json_int_t)migrate->deleted, "counters", (json_int_t)migrate->raised, "ephemerals",
-        (json_int_t)pass->ephemerals, "containers", (json_int_t)migrate->containers, "ttls",
-        (json_int_t)migrate->ttls, "countersAhead", (json_int_t)pass->ahead, "onlyInTarget",
-        (json_int_t)(pass->extra - pass->surplus), "refused",
-        (json_int_t)migrate->target.refused_count);
+        "verified", verified, "znodes", (json_int_t)pass->znodes, "bytes", (json_int_t)pass->bytes,
+        "created", (json_int_t)done[MIGRATE_CREATE], "changed", (json_int_t)done[MIGRATE_CHANGE],
+        "deleted", (json_int_t)migrate->deleted, "counters", (json_int_t)done[MIGRATE_RAISE],
+        "ephemerals", (json_int_t)pass->ephemerals, "containers", (json_int_t)migrate->containers,
+        "ttls", (json_int_t)migrate->ttls, "countersAhead", (json_int_t)pass->ahead, "onlyInTarget",
+        (json_int_t)kept(migrate), "refused", (json_int_t)migrate->target.refused_count);
 
     (void)json_object_set_new(report, "events", json_integer((json_int_t)migrate->events));
     (void)json_object_set(report, "notCopied", migrate->target.refused);
     (void)json_object_set(report, "differing", migrate->differing);
+    (void)json_object_set(report, "extra", extra);
     return report;
 }
 
@@ -224,8 +232,17 @@ static void say_report(const struct migrate *migrate, json_t *report)
               "counters set:counters, containers:containers, ttls:ttls, changes followed:events, "
               "ephemerals left out:ephemerals, only in zabra:onlyInTarget, counters "
               "ahead:countersAhead, not copied:refused, verified:verified");
-    JSONR_EACH (path, migrate->differing) {
-        out_say(out, "differs: %s\n", json_string_value(path));
+    if (!migrate->writes || !migrate_is_settled(migrate)) {
+        JSONR_EACH (path, migrate->differing) {
+            out_say(out, "differs: %s\n", json_string_value(path));
+        }
+    }
+    JSONR_EACH (path, jsonr_at(report, "extra")) {
+        out_say(out, "only in zabra: %s\n", json_string_value(path));
+    }
+    if (kept(migrate) > 0 && !migrate->replaces) {
+        out_note(out, "znodes that only zabra has stay without --replace, and both sides are not "
+                      "equal");
     }
     out_note(out,
              "left out, because ZooKeeper's protocol does not show them or they "
@@ -234,10 +251,14 @@ static void say_report(const struct migrate *migrate, json_t *report)
              "--container and --ttl name");
 }
 
-static int report(const struct migrate *migrate)
+static int report(struct migrate *migrate)
 {
-    bool equal = migrate_is_equal(migrate);
-    json_auto_t *facts = report_of(migrate, equal);
+    json_auto_t *extra = json_array();
+
+    if (kept(migrate) > 0 && !migrate_name_kept(migrate, extra)) {
+        return migrate->target.code;
+    }
+    json_auto_t *facts = report_of(migrate, extra);
 
     say_report(migrate, facts);
     if (migrate->target.refused_count > 0) {
@@ -245,7 +266,7 @@ static int report(const struct migrate *migrate)
                         "%" PRIu64 " znodes were not copied; the first ones are named above",
                         migrate->target.refused_count);
     }
-    if (!equal && migrate->writes) {
+    if (migrate->writes && !migrate_is_equal(migrate)) {
         return cli_fail(migrate->cli, CMD_PARTLY, "Differs",
                         "the last pass still found differences: clients write to the source, or "
                         "to zabra; use --watch, stop the writers, and migrate again with --into");
@@ -255,7 +276,7 @@ static int report(const struct migrate *migrate)
 
 /* ---- The passes ---- */
 
-/* Copies until a pass has nothing to copy. After the last pass that copies, one only compares. */
+/* Copies until a pass has nothing to copy, or nothing that the target does not refuse. */
 static int copy(struct migrate *migrate)
 {
     int code = CMD_OK;
@@ -263,15 +284,9 @@ static int copy(struct migrate *migrate)
     migrate->writes = true;
     for (int i = 0; i < PASSES_MAX && code == CMD_OK; i++) {
         code = migrate_pass(migrate);
-        if (code == CMD_OK && migrate_is_equal(migrate)) {
-            return CMD_OK;
+        if (code == CMD_OK && migrate_is_settled(migrate)) {
+            break;
         }
-    }
-    if (code == CMD_OK) {
-        /* A report says that something was copied: `writes` is set again. */
-        migrate->writes = false;
-        code = migrate_pass(migrate);
-        migrate->writes = true;
     }
     return code;
 }
@@ -306,9 +321,9 @@ static int migrate_all(struct migrate *migrate)
     if (args_has(&migrate->cli->args, "dry-run")) {
         code = migrate_pass(migrate);
         out_say(&migrate->cli->out, "%s", code == CMD_OK ? "dry run, nothing was changed\n" : "");
-        migrate->created = migrate->pass.created;
-        migrate->changed = migrate->pass.changed;
-        migrate->raised = migrate->pass.behind;
+        migrate->target.done[MIGRATE_CREATE] = migrate->pass.created;
+        migrate->target.done[MIGRATE_CHANGE] = migrate->pass.changed;
+        migrate->target.done[MIGRATE_RAISE] = migrate->pass.behind;
         migrate->deleted = migrate->pass.surplus;
     } else {
         code = migrate->signal_fd >= 0 ? watch_and_copy(migrate) : copy(migrate);
@@ -369,7 +384,8 @@ const struct cmd cmd_migrate = {
             "to sessions. With --watch it then follows the changes until Ctrl-C, when the\n"
             "writers have been stopped, and verifies. Run it as the super user (--user): other\n"
             "users cannot set counters and foreign ACLs. Exit code 9: some znodes were not\n"
-            "copied, or differ. All other commands work with zabra only.\n",
+            "copied, or differ; 0 but not verified: zabra has other znodes besides. All other\n"
+            "commands work with zabra only.\n",
     .options = {CMD_VALUE("from", 0, "HOST:PORT,...[/CHROOT]",
                           "the ZooKeeper; the port may be left out (2181)"),
                 {.name = "auth",

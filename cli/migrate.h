@@ -45,19 +45,16 @@ struct migrate {
     struct buf top; /* Of the source; empty: the root. */
     struct migrate_glob globs[MIGRATE_GLOBS_MAX];
     int glob_count;
-    bool writes;   /* False: the pass only compares. */
+    bool writes;   /* False: a dry run. */
     bool counters; /* Counts of creates are copied. */
     bool replaces; /* What only the target has is deleted, even if the source never had it. */
     bool follows;  /* Changes are being followed; no pass. */
     struct migrate_figures pass;
-    uint64_t created; /* Sums over all passes, and of the changes that were followed. */
-    uint64_t changed;
-    uint64_t deleted;
-    uint64_t raised;
+    uint64_t deleted; /* Sums over all passes, and of the changes that were followed. */
     uint64_t containers;
     uint64_t ttls;
     uint64_t events;
-    json_t *differing; /* The first paths that a pass without `writes` has found. */
+    json_t *differing; /* The first paths that the last pass has found different. */
     struct map dirty;  /* Paths to read again; a value is its own key. */
     json_t *missing;   /* Of these, those that the source does not have any more. */
     bool lost_events;  /* Changes may have been missed: a pass is needed. */
@@ -73,6 +70,9 @@ int migrate_pass(struct migrate *migrate);
 /* Whether the last pass has found nothing to change. */
 bool migrate_is_equal(const struct migrate *migrate);
 
+/* Whether it has found nothing but what the target has refused, so that another would as well. */
+bool migrate_is_settled(const struct migrate *migrate);
+
 /* Counts what only the target has after a walk over the source. Deletes all of it if the target is
  * to be a replica (`replaces`), else only what the source had during this run. False: an error
  * that ends the command. */
@@ -82,8 +82,12 @@ bool migrate_take_extra(struct migrate *migrate);
  * children that the source never had stays. False: an error that ends the command. */
 bool migrate_delete_known(struct migrate *migrate, const json_t *paths);
 
-/* Names a znode that a pass without `writes` finds different. */
-void migrate_name_difference(struct migrate *migrate, struct slice path);
+/* Names the first znodes that only the target has, and that stay. False: an error that ends the
+ * command. */
+bool migrate_name_kept(struct migrate *migrate, json_t *names);
+
+/* Adds the full path of a znode to the names, unless there are MIGRATE_NAMED_MAX. */
+void migrate_name(const struct migrate *migrate, struct slice path, json_t *names);
 
 /* Sets the watches, or (one-shot watches) lets the next pass set them. */
 int migrate_watch(struct migrate *migrate);

@@ -72,6 +72,7 @@ static bool delete_listed(struct migrate *migrate, const json_t *paths, bool all
         }
         migrate->pass.extra += is_late; /* A client has created it in the target meanwhile. */
         migrate->pass.surplus += is_late;
+        migrate_name(migrate, path, migrate->differing);
         enum migrate_deletion deletion = delete_one(migrate, path, migrate->replaces && all);
 
         if (deletion == MIGRATE_FAILED) {
@@ -104,17 +105,22 @@ static bool delete_extra(struct migrate *migrate)
     return true;
 }
 
-static bool name_extra(struct migrate *migrate)
+static bool name_listed(struct migrate *migrate, bool known, json_t *names)
 {
     json_auto_t *paths = json_array();
 
-    if (!migrate_target_extra(&migrate->target, !migrate->replaces, paths, MIGRATE_NAMED_MAX)) {
+    if (!migrate_target_extra(&migrate->target, known, paths, MIGRATE_NAMED_MAX)) {
         return false;
     }
     JSONR_EACH (path, paths) {
-        migrate_name_difference(migrate, slice_str(json_string_value(path)));
+        migrate_name(migrate, slice_str(json_string_value(path)), names);
     }
     return true;
+}
+
+bool migrate_name_kept(struct migrate *migrate, json_t *names)
+{
+    return name_listed(migrate, false, names);
 }
 
 bool migrate_take_extra(struct migrate *migrate)
@@ -135,5 +141,6 @@ bool migrate_take_extra(struct migrate *migrate)
     if (pass->surplus == 0) {
         return true;
     }
-    return migrate->writes ? delete_extra(migrate) : name_extra(migrate);
+    return migrate->writes ? delete_extra(migrate)
+                           : name_listed(migrate, !migrate->replaces, migrate->differing);
 }

@@ -83,16 +83,24 @@ static bool put(struct migrate *migrate, const struct migrate_znode *znode, bool
         put_kind(migrate, &json, znode->path);
     }
     jsonw_object_end(&json);
-    return migrate_target_put(&migrate->target, buf_slice(&line));
+    return migrate_target_put(&migrate->target, is_new ? MIGRATE_CREATE : MIGRATE_CHANGE,
+                              buf_slice(&line));
 }
 
-void migrate_name_difference(struct migrate *migrate, struct slice path)
+void migrate_name(const struct migrate *migrate, struct slice path, json_t *names)
 {
-    if (!migrate->writes && json_array_size(migrate->differing) < MIGRATE_NAMED_MAX) {
-        BUF_AUTO(full, LINE_MAX_BYTES);
+    size_t count = json_array_size(names);
+    BUF_AUTO(full, LINE_MAX_BYTES);
 
-        migrate_target_path(&migrate->target, path, &full);
-        (void)json_array_append_new(migrate->differing, out_string(buf_cstr(&full)));
+    if (count == MIGRATE_NAMED_MAX) {
+        return;
+    }
+    migrate_target_path(&migrate->target, path, &full);
+    json_auto_t *name = out_string(buf_cstr(&full));
+
+    /* A znode may differ twice, in its data and in its counter. */
+    if (count == 0 || !json_equal(json_array_get(names, count - 1), name)) {
+        (void)json_array_append(names, name);
     }
 }
 
@@ -108,12 +116,8 @@ static bool compare_counts(struct migrate *migrate, const struct migrate_znode *
         return true;
     }
     migrate->pass.behind++;
-    if (!migrate->writes) {
-        migrate_name_difference(migrate, znode->path);
-        return true;
-    }
-    migrate->raised++;
-    return migrate_target_raise(&migrate->target, znode->path, znode->creates);
+    migrate_name(migrate, znode->path, migrate->differing);
+    return !migrate->writes || migrate_target_raise(&migrate->target, znode->path, znode->creates);
 }
 
 static bool copy_znode(struct migrate *migrate, const struct migrate_znode *znode, uint64_t digest,
@@ -123,12 +127,10 @@ static bool copy_znode(struct migrate *migrate, const struct migrate_znode *znod
 
     migrate->pass.created += is_new;
     migrate->pass.changed += !is_new;
-    migrate_name_difference(migrate, znode->path);
+    migrate_name(migrate, znode->path, migrate->differing);
     if (!migrate->writes) {
         return true;
     }
-    migrate->created += is_new;
-    migrate->changed += !is_new;
     if (!put(migrate, znode, is_new) ||
         (is_root && !migrate_target_root_acl(&migrate->target, znode->acl))) {
         return false;
@@ -265,7 +267,9 @@ static void begin_pass(struct migrate *migrate)
     migrate->follows = false;
     migrate->top_unread = false;
     migrate->target.refused_count = 0;
+    migrate->target.undone = 0;
     (void)json_array_clear(migrate->target.refused);
+    (void)json_array_clear(migrate->differing);
     migrate->target.progress.bytes = 0;
     migrate->target.progress.lines = 0;
     migrate->target.progress.start_ms = 0;
@@ -338,9 +342,19 @@ int migrate_pass(struct migrate *migrate)
                           "the connection was lost again and again: %s", migrate->source.error);
 }
 
-bool migrate_is_equal(const struct migrate *migrate)
+static uint64_t differences(const struct migrate *migrate)
 {
     const struct migrate_figures *pass = &migrate->pass;
 
-    return pass->created == 0 && pass->changed == 0 && pass->behind == 0 && pass->surplus == 0;
+    return pass->created + pass->changed + pass->behind + pass->surplus;
+}
+
+bool migrate_is_equal(const struct migrate *migrate)
+{
+    return differences(migrate) == 0;
+}
+
+bool migrate_is_settled(const struct migrate *migrate)
+{
+    return differences(migrate) <= migrate->target.undone;
 }

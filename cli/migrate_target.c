@@ -226,12 +226,21 @@ static void drop_lines(struct migrate_target *target, size_t done, size_t bad)
         size_t start = target->starts[i];
 
         if (i != bad) {
+            target->kinds[target->line_count] = target->kinds[i];
             target->starts[target->line_count++] = kept.len;
             buf_append(&kept, lines->data + start, end - start);
         }
     }
     buf_release(lines);
     *lines = kept;
+}
+
+/* Counts the first `count` lines as accepted. */
+static void count_done(struct migrate_target *target, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        target->done[target->kinds[i]]++;
+    }
 }
 
 /* Takes the answer of a failed import. Returns false when it is not about one line. */
@@ -251,10 +260,15 @@ static bool take_refusal(struct migrate_target *target)
     json_auto_t *line = jsonr_parse(slice_make(target->lines.data + start, end - start), NULL);
     struct slice path = slice_str(jsonr_text(line, "path"));
 
-    if (!jsonr_at(line, "creates")) {
+    /* A count of a znode that was refused itself follows from that. */
+    if (target->kinds[bad - 1] != MIGRATE_RAISE || migrate_index_get(&target->index, path)) {
+        migrate_target_refuse(target, path, error->message);
+    }
+    if (target->kinds[bad - 1] != MIGRATE_RAISE) {
         (void)migrate_index_drop(&target->index, path);
     }
-    migrate_target_refuse(target, path, error->message);
+    target->undone++;
+    count_done(target, done);
     drop_lines(target, done, bad - 1);
     return true;
 }
@@ -275,6 +289,7 @@ bool migrate_target_flush(struct migrate_target *target)
 
         if (code == CMD_OK) {
             target->exists = true;
+            count_done(target, target->line_count);
             break;
         }
         if (!take_refusal(target)) {
@@ -288,7 +303,7 @@ bool migrate_target_flush(struct migrate_target *target)
     return true;
 }
 
-bool migrate_target_put(struct migrate_target *target, struct slice line)
+bool migrate_target_put(struct migrate_target *target, enum migrate_kind kind, struct slice line)
 {
     bool alone = !target->exists; /* The top is created first, with its parents. */
 
@@ -297,6 +312,7 @@ bool migrate_target_put(struct migrate_target *target, struct slice line)
         !migrate_target_flush(target)) {
         return false;
     }
+    target->kinds[target->line_count] = kind;
     target->starts[target->line_count++] = target->lines.len;
     buf_append_slice(&target->lines, line);
     buf_append_byte(&target->lines, '\n');
@@ -337,7 +353,7 @@ bool migrate_target_raise_all(struct migrate_target *target)
     }
     rewind(target->counters);
     while (goes && (len = getline(&line, &cap, target->counters)) > 1) {
-        goes = migrate_target_put(target, slice_make(line, (size_t)len - 1));
+        goes = migrate_target_put(target, MIGRATE_RAISE, slice_make(line, (size_t)len - 1));
     }
     goes = goes && migrate_target_flush(target);
     mem_free(line);
@@ -379,6 +395,7 @@ enum migrate_deletion migrate_target_delete(struct migrate_target *target, struc
 bool migrate_target_root_acl(struct migrate_target *target, struct slice acl)
 {
     BUF_AUTO(body, TRANSFER_PROBLEM_MAX);
+    uint64_t undone = target->undone;
     int code = CMD_OK;
 
     buf_append_str(&body, "{\"acl\":");
@@ -386,6 +403,9 @@ bool migrate_target_root_acl(struct migrate_target *target, struct slice acl)
     buf_append_byte(&body, '}');
     if (!migrate_target_flush(target)) {
         return false;
+    }
+    if (target->undone != undone) {
+        return true; /* The line of the root was refused; another pass would try both again. */
     }
     code = client_ask(target->cli->client, &(struct client_request){.method = "PATCH",
                                                                     .path = "/",
@@ -397,6 +417,7 @@ bool migrate_target_root_acl(struct migrate_target *target, struct slice acl)
         return false;
     }
     if (code != CMD_OK) {
+        target->undone++;
         migrate_target_refuse(target, slice_make(NULL, 0), target->cli->client->error.message);
     }
     return true;

@@ -18,6 +18,14 @@ enum {
     MIGRATE_NAMED_MAX = 20         /* Refused znodes, and znodes that differ, that are named. */
 };
 
+/* What a line of an import does. */
+enum migrate_kind {
+    MIGRATE_CREATE,
+    MIGRATE_CHANGE,
+    MIGRATE_RAISE, /* The count of creates. */
+    MIGRATE_KINDS
+};
+
 struct migrate_target {
     struct cli *cli;
     const char *top;
@@ -26,9 +34,12 @@ struct migrate_target {
     uint64_t unreadable; /* Znodes that the export has left out. */
     struct buf lines;
     size_t starts[MIGRATE_LINES_MAX]; /* Where each line begins. */
+    enum migrate_kind kinds[MIGRATE_LINES_MAX];
     size_t line_count;
-    FILE *counters;  /* Lines for the counts of creates; NULL: none yet. */
-    json_t *refused; /* The first refused znodes: {"path", "reason"}. */
+    uint64_t done[MIGRATE_KINDS]; /* Lines that the ensemble has accepted. */
+    uint64_t undone;              /* Changes of a pass that it has refused, but for deletions. */
+    FILE *counters;               /* Lines for the counts of creates; NULL: none yet. */
+    json_t *refused;              /* The first refused znodes: {"path", "reason"}. */
     uint64_t refused_count;
     struct progress progress;
     bool shows;
@@ -46,7 +57,7 @@ bool migrate_target_load(struct migrate_target *target);
 bool migrate_target_extra(struct migrate_target *target, bool known, json_t *names, size_t max);
 
 /* Creates the znode or overwrites its data and ACL. `line` is one of an import. */
-bool migrate_target_put(struct migrate_target *target, struct slice line);
+bool migrate_target_put(struct migrate_target *target, enum migrate_kind kind, struct slice line);
 
 /* Sends the lines that wait. */
 bool migrate_target_flush(struct migrate_target *target);

@@ -301,7 +301,8 @@ def check_whole(zookeeper, client, zabra):
     zabra.ask("POST", "/znodes/v1/?op=create&name=own", b"x")
     code, report, done = zabra.migrate(source, auth, "--into")
     assert code == 0 and report["created"] == report["changed"] == 0, done
-    assert report["onlyInTarget"] == 1 and "/own" in zabra.tree()
+    assert report["onlyInTarget"] == 1 and report["extra"] == ["/own"], report
+    assert not report["verified"] and "/own" in zabra.tree(), report
     code, report, done = zabra.migrate(source, auth, "--replace")
     assert code == 0 and report["deleted"] == 1 and "/own" not in zabra.tree(), done
     code, report, done = zabra.migrate(source, auth, "--into", user=False)

@@ -23,7 +23,7 @@ static void address(const struct ensemble *ensemble, const char *name)
 static void set_up(void)
 {
     ensemble_launch(&source, 1, NULL);
-    ensemble_launch(&target, 1, ENSEMBLE_SUPER);
+    ensemble_launch(&target, 1, ENSEMBLE_SUPER "maxDataBytes=2000\n");
     shell_open(&target);
     address(&source, "FROM");
     shell_expect("umask 077; printf root >$D/pw; "
@@ -118,7 +118,8 @@ TEST(following_deletes_only_what_the_source_had, set_up, tear_down)
                  "source create /app/mine other && source rm /app/mine && mark && "
                  "zabra get /app/mine/child && cut_over",
                  0, "z");
-    shell_expect("cat $D/report", 0, "only in zabra");
+    shell_expect("cat $D/report", 0, "only in zabra: /app/mine/child\n");
+    shell_expect("grep verified $D/report", 0, " no\n");
     shell_expect("zabra get /app/mine/child", 0, "z");
 }
 
@@ -184,4 +185,32 @@ TEST(a_server_that_is_behind_is_not_read, set_up, tear_down)
     assert_int_equal(shell("touch $D/back"), 0);
     shell_finish(&job, 0, "connecting again");
     ensemble_close(&behind);
+}
+
+TEST(a_znode_that_the_target_refuses_is_named, set_up, tear_down)
+{
+    shell_expect("export ZABRA_ENDPOINTS=$FROM; head -c 5000 /dev/zero >$D/big && "
+                 "zabra create /big @$D/big && zabra create /big/child x",
+                 0, "/big/child");
+    shell_expect_json(MIGRATE " --replace -o json", 9,
+                      "(.error.code? // \"\") == \"NotCopied\" or "
+                      "(.refused == 2 and .created == 0 and .deleted == 1 and .onlyInTarget == 0 "
+                      "and (.verified | not) and "
+                      ".differing == [.notCopied[].path] and [.notCopied[].path] == [\"/big\", "
+                      "\"/big/child\"])");
+    shell_expect(MIGRATE " --replace 2>&1", 9, "2 znodes were not copied");
+    shell_expect(MIGRATE " --replace -o json", 9, "maxDataBytes");
+}
+
+TEST(what_only_the_target_has_is_named, set_up, tear_down)
+{
+    shell_expect_json(MIGRATE " --into -o json", 0,
+                      "(.verified | not) and .onlyInTarget == 1 and .extra == [\"/app/mine\"] and "
+                      ".differing == []");
+    shell_expect_json(MIGRATE " --replace --dry-run -o json", 0,
+                      ".deleted == 1 and .onlyInTarget == 0 and .extra == [] and "
+                      ".differing == [\"/app/mine\"]");
+    close_in_source("/app/secret");
+    shell_expect_json(MIGRATE " --replace -o json | head -1", 0,
+                      ".deleted == 0 and .onlyInTarget == 2 and .refused == 1");
 }
