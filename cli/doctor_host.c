@@ -95,11 +95,11 @@ void doctor_look_at_backups(struct look *look)
     }
     if (known && newest_s > 0 && now_s - newest_s > (double)BACKUP_HOURS * HOUR_S) {
         doctor_find(look, BACKUP_OLD, NULL,
-                    "the last whole backup was taken %.0f hours ago; the limit is %d hours",
+                    "the last whole backup was sent %.0f hours ago; the limit is %d hours",
                     (now_s - newest_s) / HOUR_S, BACKUP_HOURS);
     } else if (known && newest_s <= 0 && up_s > (double)UNKNOWN_HOURS * HOUR_S) {
         doctor_find(look, BACKUP_OLD, NULL,
-                    "no replica has given a backup since it was started; one runs for %.0f hours, "
+                    "no replica has sent a backup since it was started; one runs for %.0f hours, "
                     "the limit is %d hours",
                     up_s / HOUR_S, UNKNOWN_HOURS);
     }

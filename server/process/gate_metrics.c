@@ -299,9 +299,10 @@ static void write_backups(struct gate *gate, struct buf *out)
 
     backups_last(&gate->server->backups, &last);
     seconds(out, "zabra_backup_last_seconds", "gauge",
-            "Unix time of the last whole backup from this replica since its start; 0: none.",
+            "Unix time at which this replica last sent a whole backup; 0: not since its start.",
             (double)last.ended_ms / 1e3);
-    gauge(out, "zabra_backup_last_zxid", "Zxid at which the last whole backup ends.", last.zxid);
+    gauge(out, "zabra_backup_last_zxid", "Zxid at which the last whole backup that was sent ends.",
+          last.zxid);
 }
 
 static void write_fronts(struct gate *gate, struct buf *out)
