@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -360,7 +361,11 @@ class RestoreJob:
         self.volume = scratch / "volume"
         self.words = container["command"] + [word.replace(mounts["backups"], str(self.backups))
                                              for word in container["args"]]
-        self.env = {"PATH": f"{pathlib.Path(args.zabra).resolve().parent}:{os.environ['PATH']}"}
+        self.env = {"PATH": f"{scratch}:{os.environ['PATH']}"}
+        program = scratch / "zabra"  # In the middle of the job it tries to lock, as a replica does.
+        program.write_text("#!/bin/sh\nflock -n data true && echo data is not locked\n"
+                           f"exec {pathlib.Path(args.zabra).resolve()} \"$@\"\n")
+        program.chmod(0o755)
 
     def run(self):
         """Exit code and output."""
@@ -412,7 +417,13 @@ def check_restore(args, scratch):
     code, text = job.run()
     check(code == 0 and "replica 1 at zxid" in text, f"the restore: {code}: {text}")
     check(job.has("data", r"data\.before-\d{8}T\d{6}Z"), f"the volume: {os.listdir(job.volume)}")
+    check("not locked" not in text, "a replica may start while the job restores")
     check([path.name for path in job.volume.glob("data.before-*/*")] == ["old"], "the old data is gone")
+    shutil.rmtree(job.volume)
+    job.volume.mkdir()
+    code, text = job.run()
+    check(code == 0 and "not locked" not in text, f"into a new volume: {code}: {text}")
+    check(job.has("data"), f"the new volume: {os.listdir(job.volume)}")
     text, code = run(args.zabra, "inspect", data)
     check(code == 0, text)
 
