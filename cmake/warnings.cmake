@@ -26,6 +26,10 @@ if(ZABRA_SANITIZE)
   list(APPEND ZABRA_LINK_FLAGS -fsanitize=${ZABRA_SANITIZE})
   # GCC's flow analysis sees false null pointers and over-long strings in instrumented code.
   list(APPEND ZABRA_WARNINGS -Wno-null-dereference)
+  # Descriptions of undefined behaviour are a part of the build's time, and of each start of a program.
+  if(ZABRA_DEBUG LESS 2 AND ZABRA_SANITIZE MATCHES undefined AND NOT ZABRA_FUZZ)
+    list(APPEND ZABRA_COMPILE_FLAGS -fsanitize-undefined-trap-on-error)
+  endif()
   if(ZABRA_FUZZ)
     # The fuzzer follows the branches of all code, not only of its targets.
     list(APPEND ZABRA_COMPILE_FLAGS -fsanitize=fuzzer-no-link)
