@@ -55,12 +55,14 @@ static enum err fatal_error(const struct op_result *result)
     return err;
 }
 
-/* Replies to a read. False when events must leave first: then the read runs again. */
+/* Replies to a read. False when events must leave first, or others have their turns: then the read
+ * runs again. */
 static bool reply(struct zk_call *call, const struct op_result *result)
 {
     struct zk_conn *conn = call->conn;
     zxid_t zxid = max_u64(result->upto, result->zxid);
     enum err fatal = fatal_error(result);
+    size_t size = zk_encode_size(result, zk_gather_names(call->gather));
 
     if (fatal != ERR_OK) {
         zk_close_lost(conn, zk_error_reason(fatal));
@@ -70,11 +72,11 @@ static bool reply(struct zk_call *call, const struct op_result *result)
         zk_close_lost(conn, "replica_behind");
         return true;
     }
-    if (zk_encode_size(result, zk_gather_names(call->gather)) > ZK_REPLY_MAX) {
+    if (size > ZK_REPLY_MAX) {
         zk_reply_code(call, ZK_THROTTLED);
         return true;
     }
-    if (!zk_order_allows(call, zxid)) {
+    if (!zk_order_allows(call, zxid) || (size > ZK_LONG_REPLY && !zk_turn_takes_long(conn))) {
         return false;
     }
     gate_note_request(call->zk->gate, &call->req.args, &conn->principal);

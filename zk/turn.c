@@ -14,6 +14,19 @@ void zk_turn_later(struct zk_conn *conn)
     list_push_back(&conn->zk->later, &conn->turn);
 }
 
+bool zk_turn_takes_long(struct zk_conn *conn)
+{
+    struct zk *zk = conn->zk;
+    bool takes = zk->long_turn;
+
+    zk->long_turn = false;
+    if (!takes) {
+        list_remove(&conn->turn);
+        list_push_back(&zk->longs, &conn->turn);
+    }
+    return takes;
+}
+
 void zk_turn_await(struct zk_conn *conn, int event, bool on)
 {
     int old = ev_is_active(&conn->io) ? conn->io.events & (EV_READ | EV_WRITE) : 0;

@@ -115,7 +115,17 @@ static uint64_t turn_us(const struct zk *zk)
     return min_u64(ZK_TURNS_US / count, ZK_WORK_US);
 }
 
-/* Connections whose turn does not come now stay in front of all others. */
+/* Gives the first of these connections its turn. Returns the time after it. */
+static uint64_t give_turn(struct zk *zk, struct list *conns, uint64_t now_us, uint64_t work_us)
+{
+    zk->now_us = now_us;
+    zk->end_us = now_us + work_us;
+    zk_conn_turn(list_take(conns, struct zk_conn, turn));
+    return os_now_us();
+}
+
+/* Connections whose turn does not come now stay in front of all others. One long reply is written
+ * in a round, whose time is not bounded: so others have their turns between two of them. */
 static void give_turns(struct zk *zk)
 {
     uint64_t work_us = turn_us(zk);
@@ -123,10 +133,12 @@ static void give_turns(struct zk *zk)
     uint64_t end_us = now_us + ZK_TURNS_US;
 
     while (!list_empty(&zk->turn) && now_us < end_us) {
-        zk->now_us = now_us;
-        zk->end_us = now_us + work_us;
-        zk_conn_turn(list_take(&zk->turn, struct zk_conn, turn));
-        now_us = os_now_us();
+        now_us = give_turn(zk, &zk->turn, now_us, work_us);
+    }
+    if (!list_empty(&zk->longs)) {
+        zk->long_turn = true;
+        (void)give_turn(zk, &zk->longs, now_us, work_us);
+        zk->long_turn = false;
     }
 }
 
@@ -138,7 +150,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
     zk_out_relieve(zk);
     give_turns(zk);
     zk_call_resume(zk); /* Behind the turns, which free requests: no other event may follow soon. */
-    if (!list_empty(&zk->later) || !list_empty(&zk->turn)) {
+    if (!list_empty(&zk->later) || !list_empty(&zk->turn) || !list_empty(&zk->longs)) {
         ev_async_send(zk->loop, &zk->changed); /* Keeps the next poll from sleeping. */
     }
     if (atomic_load(&zk->draining) && !mailbox_is_closed(&zk->emptied) && list_empty(&zk->conns) &&
@@ -322,6 +334,7 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&zk->conns);
     list_init(&zk->turn);
     list_init(&zk->later);
+    list_init(&zk->longs);
     list_init(&zk->gathers);
     list_init(&zk->held);
     list_init(&zk->roomless);

@@ -38,6 +38,7 @@ enum {
     ZK_FLIGHT_BYTES = 16 << 20, /* Memory of these requests. */
     ZK_ALWAYS_BYTES = 512,      /* A request of this size is taken without room, if it is alone. */
     ZK_REPLY_MAX = 16 << 20,    /* Bytes of one reply: clients expect at most 1 to 4 MiB. */
+    ZK_LONG_REPLY = 2 << 20,    /* A longer reply is written when others have had their turns. */
     ZK_UNREAD_BYTES = 1 << 20,  /* Unsent bytes at which a client gets no more replies. */
     ZK_SEND_BYTES = 256 << 10,  /* Bytes of replies that are collected for one write. */
     ZK_KEEP_BYTES = 1 << 20,    /* Bytes of scratch memory that are kept. */
@@ -141,6 +142,8 @@ struct zk {
     struct list conns;    /* All connections, by zk_conn.node. */
     struct list turn;     /* By zk_conn.turn: connections with something to run or to send. */
     struct list later;    /* By zk_conn.turn: their next turn comes after another poll. */
+    struct list longs;    /* By zk_conn.turn: a long reply waits to be written. */
+    bool long_turn;       /* The turn that runs may write a long reply. */
     struct list gathers;  /* By zk_gather.node: long lists that are being read. */
     uint64_t now_us;      /* When the clock was read last, for a request or a reply. */
     uint64_t end_us;      /* When the turn that runs ends. */
@@ -329,6 +332,9 @@ bool zk_close_is_begun(const struct zk_conn *conn);
 /* ---- turn.c: when a connection has its turn, and whether it is read ---- */
 void zk_turn_soon(struct zk_conn *conn);  /* At the end of this round of the loop. */
 void zk_turn_later(struct zk_conn *conn); /* After another poll. */
+
+/* Whether this turn may write a long reply. False: another one will, behind those of others. */
+bool zk_turn_takes_long(struct zk_conn *conn);
 void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop);
 
 /* The loop waits, or waits no longer, for bytes (EV_READ) or for room (EV_WRITE). */

@@ -212,6 +212,49 @@ TEST_BENCH(a_reply_of_too_much_data_is_refused_before_it_is_written)
     hang_up(&client);
 }
 
+TEST_BENCH(long_replies_are_written_behind_the_turns_of_others)
+{
+    enum {
+        CLIENTS = 5,
+        DATA_BYTES = 1 << 16,
+        READS = (3 << 20) / DATA_BYTES
+    };
+
+    static uint8_t data[DATA_BYTES];
+    static struct client clients[CLIENTS];
+    struct client modest;
+    uint64_t written = 0;
+
+    dial(&modest, 0);
+    create(&modest, "/long", slice_make(data, DATA_BYTES));
+    for (int i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        ask_data(&clients[i], "/long", READS);
+        deliver(&clients[i]);
+    }
+    zk_ask_plain(&modest.out, ZK_XID_PING, ZK_PING);
+    deliver(&modest);
+    zk_bench_round(&bench);
+    list_remove(&modest.conn->turn);
+    list_push_back(&bench.zk->turn, &modest.conn->turn);
+    uint64_t before = metric_get(&bench.zk->metrics.replies);
+
+    for (int i = 0; i < ROUNDS_MAX && modest.pings == 0; i++) {
+        round_all();
+        take(&modest);
+        written = metric_get(&bench.zk->metrics.replies) - before;
+    }
+    assert_in_range(written, 1, 2); /* The ping, and one long reply. */
+    for (int i = 0; i < CLIENTS; i++) {
+        await(&clients[i], 1);
+        assert_int_equal(clients[i].err, 0);
+        hang_up(&clients[i]);
+    }
+    hang_up(&modest);
+}
+
 static void adjust(struct config_clients *limits)
 {
     limits->socket_queue_bytes_max = 8 << 20;
