@@ -18,8 +18,8 @@ enum {
     TREE_BYTES_MIN = 1 << 20,    /* A smaller maxTreeBytes is a typing error. */
     UNSENT_BYTES_MIN = 16 << 20, /* Minimum of maxUnsentBytes. */
     POOL_BYTES_MAX = 256 << 20,
-    POOLS = 7,     /* See config_clients.pool_bytes_max. */
-    POOLS_PART = 4 /* The pools and the unsent bytes have 1/POOLS_PART of the memory together. */
+    POOLS = 7,                  /* See config_clients.pool_bytes_max. */
+    POOL_PART = 4 * (POOLS + 1) /* The pools and unsent bytes have a quarter of the memory. */
 };
 
 static enum err check_addresses(struct config_loader *loader)
@@ -357,7 +357,7 @@ static uint64_t largest_request(const struct config_clients *clients)
 
 uint64_t config_pool_bytes(uint64_t machine, uint64_t request)
 {
-    uint64_t part = machine != 0 ? machine / (POOLS_PART * (POOLS + 1)) : POOL_BYTES_MAX;
+    uint64_t part = machine != 0 ? machine / POOL_PART : POOL_BYTES_MAX;
 
     return max_u64(min_u64(POOL_BYTES_MAX, part), 2 * request);
 }
