@@ -43,15 +43,11 @@ bool migrate_delete_known(struct migrate *migrate, const json_t *paths)
     return true;
 }
 
-/* A znode stays, because it has children, or because the target has refused. `all`: no list of this
- * pass follows that may have these children. */
-static void keep(struct migrate *migrate, struct slice path, enum migrate_deletion why, bool all)
+/* A znode stays, because it has children, or because the target has refused. */
+static void keep(struct migrate *migrate, struct slice path, enum migrate_deletion why)
 {
     struct migrate_entry *entry = migrate_index_get(&migrate->target.index, path);
 
-    if (why == MIGRATE_NOT_EMPTY && !all) {
-        return;
-    }
     migrate->pass.surplus--;
     if (why == MIGRATE_NOT_EMPTY) {
         migrate_index_disown(&migrate->target.index, path);
@@ -61,7 +57,7 @@ static void keep(struct migrate *migrate, struct slice path, enum migrate_deleti
 }
 
 /* Deletes what a list has, children first. */
-static bool delete_listed(struct migrate *migrate, const json_t *paths, bool all)
+static bool delete_listed(struct migrate *migrate, const json_t *paths)
 {
     for (size_t i = json_array_size(paths); i > 0; i--) {
         struct slice path = path_at(paths, i - 1);
@@ -73,13 +69,13 @@ static bool delete_listed(struct migrate *migrate, const json_t *paths, bool all
         migrate->pass.extra += is_late; /* A client has created it in the target meanwhile. */
         migrate->pass.surplus += is_late;
         migrate_name(migrate, path, migrate->differing);
-        enum migrate_deletion deletion = delete_one(migrate, path, migrate->replaces && all);
+        enum migrate_deletion deletion = delete_one(migrate, path, migrate->replaces);
 
         if (deletion == MIGRATE_FAILED) {
             return false;
         }
         if (deletion != MIGRATE_DELETED) {
-            keep(migrate, path, deletion, all);
+            keep(migrate, path, deletion);
         }
     }
     return true;
@@ -87,29 +83,27 @@ static bool delete_listed(struct migrate *migrate, const json_t *paths, bool all
 
 static bool delete_extra(struct migrate *migrate)
 {
-    bool all = false;
+    enum migrate_list list = migrate->replaces ? MIGRATE_LAST : MIGRATE_LAST_KNOWN;
+    bool goes_on = true;
 
-    for (int i = 0; i < ROUNDS_MAX && !all; i++) {
+    for (int i = 0; i < ROUNDS_MAX && goes_on; i++) {
         uint64_t before = migrate->deleted;
         json_auto_t *paths = json_array();
 
-        if (!migrate_target_extra(&migrate->target, !migrate->replaces, paths, LISTED_MAX)) {
+        if (!migrate_target_extra(&migrate->target, list, paths, LISTED_MAX) ||
+            !delete_listed(migrate, paths)) {
             return false;
         }
-        all = json_array_size(paths) < LISTED_MAX;
-        if (!delete_listed(migrate, paths, all)) {
-            return false;
-        }
-        all = all || migrate->deleted == before;
+        goes_on = json_array_size(paths) == LISTED_MAX && migrate->deleted > before;
     }
     return true;
 }
 
-static bool name_listed(struct migrate *migrate, bool known, json_t *names)
+static bool name_listed(struct migrate *migrate, enum migrate_list list, json_t *names)
 {
     json_auto_t *paths = json_array();
 
-    if (!migrate_target_extra(&migrate->target, known, paths, MIGRATE_NAMED_MAX)) {
+    if (!migrate_target_extra(&migrate->target, list, paths, MIGRATE_NAMED_MAX)) {
         return false;
     }
     JSONR_EACH (path, paths) {
@@ -120,7 +114,7 @@ static bool name_listed(struct migrate *migrate, bool known, json_t *names)
 
 bool migrate_name_kept(struct migrate *migrate, json_t *names)
 {
-    return name_listed(migrate, false, names);
+    return name_listed(migrate, MIGRATE_FIRST, names);
 }
 
 bool migrate_take_extra(struct migrate *migrate)
@@ -141,6 +135,9 @@ bool migrate_take_extra(struct migrate *migrate)
     if (pass->surplus == 0) {
         return true;
     }
-    return migrate->writes ? delete_extra(migrate)
-                           : name_listed(migrate, !migrate->replaces, migrate->differing);
+    if (migrate->writes) {
+        return delete_extra(migrate);
+    }
+    return name_listed(migrate, migrate->replaces ? MIGRATE_FIRST : MIGRATE_FIRST_KNOWN,
+                       migrate->differing);
 }

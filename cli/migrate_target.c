@@ -66,7 +66,9 @@ struct loading {
     struct buf line;
     json_t *names; /* NULL: fill the index. */
     size_t names_max;
-    bool known; /* Only names of znodes that the source had. */
+    size_t listed; /* Names that were to be listed; with `last` they form a ring. */
+    bool known;    /* Only names of znodes that the source had. */
+    bool last;
     bool ended;
     bool faulty;
 };
@@ -141,9 +143,13 @@ static bool load_line(struct loading *loading, struct slice line)
     const struct migrate_entry *entry = migrate_index_get(index, name);
     bool wanted = loading->known ? entry && !entry->seen && entry->known : !entry || !entry->seen;
 
-    if (wanted && json_array_size(loading->names) < loading->names_max) {
+    if (wanted && loading->listed < loading->names_max) {
         (void)json_array_append(loading->names, jsonr_at(json, "path"));
+    } else if (wanted && loading->last) {
+        (void)json_array_set(loading->names, loading->listed % loading->names_max,
+                             jsonr_at(json, "path"));
     }
+    loading->listed += wanted;
     return true;
 }
 
@@ -203,11 +209,32 @@ bool migrate_target_load(struct migrate_target *target)
     return loaded;
 }
 
-bool migrate_target_extra(struct migrate_target *target, bool known, json_t *names, size_t max)
+/* Moves the oldest name of a ring to the front. */
+static void rotate(json_t *names, size_t first)
 {
-    struct loading loading = {.target = target, .names = names, .names_max = max, .known = known};
+    json_auto_t *copy = json_copy(names);
+    size_t count = json_array_size(names);
 
-    return export(target, &loading);
+    for (size_t i = 0; i < count; i++) {
+        (void)json_array_set(names, i, json_array_get(copy, (first + i) % count));
+    }
+}
+
+bool migrate_target_extra(struct migrate_target *target, enum migrate_list list, json_t *names,
+                          size_t max)
+{
+    struct loading loading = {.target = target,
+                              .names = names,
+                              .names_max = max,
+                              .known = list == MIGRATE_FIRST_KNOWN || list == MIGRATE_LAST_KNOWN,
+                              .last = list == MIGRATE_LAST || list == MIGRATE_LAST_KNOWN};
+
+    bool done = export(target, &loading);
+
+    if (loading.last && loading.listed > max) {
+        rotate(names, loading.listed % max);
+    }
+    return done;
 }
 
 /* ---- Changes ---- */

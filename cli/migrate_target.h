@@ -52,9 +52,18 @@ void migrate_target_release(struct migrate_target *target);
 /* Reads what the target has into the index. */
 bool migrate_target_load(struct migrate_target *target);
 
-/* Adds paths of znodes, relative to the top, that the source does not have (index: not `seen`) to
- * the list `names`, at most `max`, parents first. `known`: only those that the source had. */
-bool migrate_target_extra(struct migrate_target *target, bool known, json_t *names, size_t max);
+/* Which of the znodes that the source does not have (index: not `seen`) are listed. */
+enum migrate_list {
+    MIGRATE_FIRST,       /* The first ones. */
+    MIGRATE_FIRST_KNOWN, /* The first ones of those that the source had. */
+    MIGRATE_LAST,        /* The last ones: with a znode in the list are all that are below it. */
+    MIGRATE_LAST_KNOWN
+};
+
+/* Adds their paths, relative to the top and parents first, to the empty list `names`; at most
+ * `max`. */
+bool migrate_target_extra(struct migrate_target *target, enum migrate_list list, json_t *names,
+                          size_t max);
 
 /* Creates the znode or overwrites its data and ACL. `line` is one of an import. */
 bool migrate_target_put(struct migrate_target *target, enum migrate_kind kind, struct slice line);
