@@ -1,11 +1,30 @@
-/* What only the target has: counted, and deleted if the source had it, or with --replace. */
+/* What only the target has: counted, and deleted if the source had it, or with --replace. And the
+ * names of what differs. */
 #include "cli/cmd.h"
 #include "cli/migrate.h"
 
 enum {
     LISTED_MAX = 100000, /* Paths in memory. */
-    ROUNDS_MAX = 1000    /* Lists of one pass. */
+    ROUNDS_MAX = 1000,   /* Lists of one pass. */
+    PATH_MAX_BYTES = 128 << 20
 };
+
+void migrate_name(const struct migrate *migrate, struct slice path, json_t *names)
+{
+    size_t count = json_array_size(names);
+    BUF_AUTO(full, PATH_MAX_BYTES);
+
+    if (count == MIGRATE_NAMED_MAX) {
+        return;
+    }
+    migrate_target_path(&migrate->target, path, &full);
+    json_auto_t *name = out_string(buf_cstr(&full));
+
+    /* A znode may differ twice, in its data and in its counter. */
+    if (count == 0 || !json_equal(json_array_get(names, count - 1), name)) {
+        (void)json_array_append(names, name);
+    }
+}
 
 static enum migrate_deletion delete_one(struct migrate *migrate, struct slice path, bool recursive)
 {

@@ -87,23 +87,6 @@ static bool put(struct migrate *migrate, const struct migrate_znode *znode, bool
                               buf_slice(&line));
 }
 
-void migrate_name(const struct migrate *migrate, struct slice path, json_t *names)
-{
-    size_t count = json_array_size(names);
-    BUF_AUTO(full, LINE_MAX_BYTES);
-
-    if (count == MIGRATE_NAMED_MAX) {
-        return;
-    }
-    migrate_target_path(&migrate->target, path, &full);
-    json_auto_t *name = out_string(buf_cstr(&full));
-
-    /* A znode may differ twice, in its data and in its counter. */
-    if (count == 0 || !json_equal(json_array_get(names, count - 1), name)) {
-        (void)json_array_append(names, name);
-    }
-}
-
 /* Notes whether the count of creates must be raised, which is done after all creates. */
 static bool compare_counts(struct migrate *migrate, const struct migrate_znode *znode,
                            uint32_t theirs)

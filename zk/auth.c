@@ -139,12 +139,8 @@ static void tell_names(struct zk_call *call)
     struct zk_conn *conn = call->conn;
     struct buf *out = zk_out_begin(conn);
     size_t at = out->len;
-    struct zk_list list;
 
-    zk_list_begin(out, call->req.xid, conn->seen, &list);
-    (void)buf_append_slice(out, buf_slice(&call->names));
-    list.count = call->counted;
-    zk_list_end(out, &list, NULL);
+    zk_encode_paths(out, call->req.xid, conn->seen, call->counted, buf_slice(&call->names));
     if (zk_out_end(conn, at) && !call->names.overflow) {
         zk_reply_count(call, ERR_OK);
     } else {

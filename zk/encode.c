@@ -325,26 +325,13 @@ void zk_encode_event(struct buf *out, zxid_t zxid, enum watch_event_type type, s
 
 /* ---- Lists ---- */
 
-void zk_list_begin(struct buf *out, int32_t xid, zxid_t zxid, struct zk_list *ret_list)
+void zk_encode_paths(struct buf *out, int32_t xid, zxid_t zxid, uint32_t count, struct slice paths)
 {
-    ret_list->frame = begin(out, xid, zxid, ZK_OK);
-    ret_list->at = zk_put_space(out);
-    ret_list->count = 0;
-}
+    size_t frame = begin(out, xid, zxid, ZK_OK);
 
-void zk_list_add(struct buf *out, struct zk_list *list, struct slice text)
-{
-    zk_put_bytes(out, text);
-    list->count++;
-}
-
-void zk_list_end(struct buf *out, struct zk_list *list, const struct stat_view *stat)
-{
-    zk_patch_int(out, list->at, (int32_t)list->count);
-    if (stat) {
-        put_stat(out, stat);
-    }
-    zk_frame_end(out, list->frame);
+    zk_put_int(out, (int32_t)count);
+    (void)buf_append_slice(out, paths);
+    zk_frame_end(out, frame);
 }
 
 void zk_encode_number(struct buf *out, int32_t xid, zxid_t zxid, int32_t number)

@@ -48,17 +48,8 @@ void zk_encode_connect(struct buf *out, const struct zk_connect *connect, uint32
 /* An event of a watch. */
 void zk_encode_event(struct buf *out, zxid_t zxid, enum watch_event_type type, struct slice path);
 
-/* A list of texts of a length that is not known yet: getEphemerals. */
-struct zk_list {
-    size_t frame; /* Position of the frame in `out`. */
-    size_t at;    /* Position of the count. */
-    uint32_t count;
-};
-
-void zk_list_begin(struct buf *out, int32_t xid, zxid_t zxid, struct zk_list *ret_list);
-void zk_list_add(struct buf *out, struct zk_list *list, struct slice text);
-/* Ends the frame; `stat` is that of the parent for getChildren2, else NULL. */
-void zk_list_end(struct buf *out, struct zk_list *list, const struct stat_view *stat);
+/* Answers getEphemerals. `paths`: each as zk_put_bytes writes it. */
+void zk_encode_paths(struct buf *out, int32_t xid, zxid_t zxid, uint32_t count, struct slice paths);
 
 /* Answer getAllChildrenNumber (addWatch: with 0) and whoAmI. */
 void zk_encode_number(struct buf *out, int32_t xid, zxid_t zxid, int32_t number);

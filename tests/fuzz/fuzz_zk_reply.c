@@ -21,13 +21,14 @@ static bool is_listed(int32_t type)
 static void encode_list(struct buf *out, const struct zk_request *request,
                         const struct zk_reply *reply)
 {
-    struct zk_list list;
+    struct buf paths;
 
-    zk_list_begin(out, request->xid, reply->zxid, &list);
+    buf_init(&paths, SIZE_MAX / 2);
     for (uint32_t i = 0; i < reply->result.entry_count; i++) {
-        zk_list_add(out, &list, reply->result.entries[i].path);
+        zk_put_bytes(&paths, reply->result.entries[i].path);
     }
-    zk_list_end(out, &list, NULL);
+    zk_encode_paths(out, request->xid, reply->zxid, reply->result.entry_count, buf_slice(&paths));
+    buf_release(&paths);
 }
 
 /* Encodes the values of a reply as the answer to such a request. */

@@ -54,18 +54,20 @@ static bool starts(const struct golden *golden, const char *prefix)
 static void answer_front(struct seen *seen, const struct zk_request *request,
                          const struct zk_reply *reply)
 {
-    struct zk_list list;
-
     if (reply->code != ZK_OK) {
         zk_encode_code(&seen->out, request->xid, reply->zxid, (enum zk_code)reply->code);
     } else if (reply->has_number) {
         zk_encode_number(&seen->out, request->xid, reply->zxid, reply->number);
     } else if (request->type == ZK_GET_EPHEMERALS) {
-        zk_list_begin(&seen->out, request->xid, reply->zxid, &list);
+        struct buf paths;
+
+        buf_init(&paths, SIZE_MAX / 2);
         for (uint32_t i = 0; i < reply->result.entry_count; i++) {
-            zk_list_add(&seen->out, &list, reply->result.entries[i].path);
+            zk_put_bytes(&paths, reply->result.entries[i].path);
         }
-        zk_list_end(&seen->out, &list, NULL);
+        zk_encode_paths(&seen->out, request->xid, reply->zxid, reply->result.entry_count,
+                        buf_slice(&paths));
+        buf_release(&paths);
     } else if (request->type == ZK_WHO_AM_I) {
         struct op_principal principal = {.address = "127.0.0.1"};
 
