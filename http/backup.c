@@ -20,6 +20,7 @@ struct http_backup {
     struct http_conn *conn; /* Valid while the request or its response is alive. */
     struct backups_run *run;
     bool is_sending; /* The response owns the backup. */
+    bool has_waited; /* For bytes: the time that the client may take is counted from now. */
     bool is_whole;
     uint64_t address_key;
     uint64_t start_ms;
@@ -88,13 +89,19 @@ static bool set_deadline(struct http_backup *backup)
 }
 
 /* Suspends the connection until there are bytes. It is suspended first, because they may come at
- * once. */
-static void park(struct http_backup *backup)
+ * once. Meanwhile the client has no deadline: it is this replica that is slow. False: the
+ * connection has expired. */
+static bool park(struct http_backup *backup)
 {
+    if (!http_conn_enter(backup->conn, HTTP_BUSY, 0)) {
+        return false;
+    }
+    backup->has_waited = true;
     http_suspend(backup->conn);
     if (backups_look(backup->run) != BACKUPS_WAIT) {
         http_resume(backup->http, backup->conn->mhd);
     }
+    return true;
 }
 
 static ssize_t on_read(void *cls, uint64_t pos UNUSED, char *to, size_t max)
@@ -102,21 +109,23 @@ static ssize_t on_read(void *cls, uint64_t pos UNUSED, char *to, size_t max)
     struct http_backup *backup = cls;
     size_t len = 0;
 
+    if (backup->has_waited) {
+        backup->start_ms = os_now_ms() - backup->sent / HTTP_BYTES_PER_MS;
+        backup->has_waited = false;
+    }
     switch (backups_take(backup->run, to, max, &len)) {
     case BACKUPS_BYTES:
         backup->sent += len;
-        break;
+        return set_deadline(backup) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
+    case BACKUPS_WAIT:
+        return park(backup) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
     case BACKUPS_END:
         backup->is_whole = true;
         return MHD_CONTENT_READER_END_OF_STREAM;
     case BACKUPS_FAILED:
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    case BACKUPS_WAIT:
-        backup->start_ms = os_now_ms() - backup->sent / HTTP_BYTES_PER_MS; /* The disk is slow. */
-        park(backup);
         break;
     }
-    return set_deadline(backup) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
+    return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static void on_free(void *cls)

@@ -179,7 +179,7 @@ enum http_phase {
     HTTP_IDLE,    /* Between requests. */
     HTTP_HEAD,    /* The head is arriving. */
     HTTP_BODY,    /* The head is complete, the body is arriving. */
-    HTTP_BUSY,    /* The request is complete and being processed: no deadline here. */
+    HTTP_BUSY,    /* The request is being processed, or its answer waits for a disk: no deadline. */
     HTTP_SENDING, /* The answer is being sent. */
     HTTP_EXPIRED  /* The connection is ending: its answer, if any, was written without the library,
                      and nothing more may be sent. Incoming bytes are discarded until the deadline,
