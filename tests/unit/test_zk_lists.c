@@ -164,6 +164,9 @@ TEST_BENCH(long_lists_leave_the_thread_to_others_and_few_are_read_at_a_time)
         dial(&clients[i], 0);
         ask_lists(&clients[i], "/long", "/", LISTS);
         deliver(&clients[i]);
+        turn(&clients[i], 1);
+        turn(&clients[i], 1); /* However fast this machine is, a page is read and others are not. */
+        most = max_u32(count_gathers(), most);
     }
     for (int i = 0; i < ROUNDS_MAX && modest.pings < 2; i++) {
         if (modest.pings == 0 || clients[0].replies > 0) {
