@@ -83,6 +83,7 @@ void migrate_index_begin(struct migrate_index *index)
 {
     for (size_t i = 0; i < index->cap; i++) {
         index->entries[i].gone = true;
+        index->entries[i].seen = false;
     }
     index->count = 0;
 }
@@ -128,6 +129,13 @@ bool migrate_index_drop(struct migrate_index *index, struct slice path)
         index->count--;
     }
     return entry != NULL;
+}
+
+bool migrate_index_is_seen(const struct migrate_index *index, struct slice path)
+{
+    const struct migrate_entry *entry = find_path(index, path);
+
+    return entry && entry->seen;
 }
 
 bool migrate_index_is_known(const struct migrate_index *index, struct slice path)

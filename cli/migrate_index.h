@@ -15,7 +15,7 @@ struct migrate_entry {
     uint64_t path;   /* Hash of the path; 0: the entry is free. */
     uint64_t digest; /* migrate_digest() of the znode. */
     uint32_t creates;
-    bool seen;  /* The source has it, too. */
+    bool seen;  /* The source has it. */
     bool gone;  /* The target does not have it. */
     bool known; /* The source had it during this run. */
 };
@@ -32,8 +32,8 @@ void migrate_index_clear(struct migrate_index *index);
 /* Returns the entry of a path, or NULL. */
 struct migrate_entry *migrate_index_get(const struct migrate_index *index, struct slice path);
 
-/* Call them before and after all znodes of the target are put again. What the target has lost
- * meanwhile is not known any more; the other znodes stay known. */
+/* Call them before and after all znodes of the target are put again. No znode is `seen` then. What
+ * the target has lost meanwhile is not known any more; the other znodes stay known. */
 void migrate_index_begin(struct migrate_index *index);
 void migrate_index_end(struct migrate_index *index);
 
@@ -44,8 +44,11 @@ void migrate_index_put(struct migrate_index *index, struct slice path, uint64_t 
 /* Marks an entry, which the source has, too, as seen and known. */
 void migrate_index_see(struct migrate_entry *entry);
 
-/* Marks the entry of a path as gone; false: there is none. It stays known. */
+/* Marks the entry of a path as gone; false: there is none. It stays known, and seen if it was. */
 bool migrate_index_drop(struct migrate_index *index, struct slice path);
+
+/* Whether the source has the path; the target may have it, even if its entry is gone. */
+bool migrate_index_is_seen(const struct migrate_index *index, struct slice path);
 
 /* Whether the source had the path during this run; the target may have it. */
 bool migrate_index_is_known(const struct migrate_index *index, struct slice path);

@@ -106,6 +106,7 @@ static bool compare_counts(struct migrate *migrate, const struct migrate_znode *
 static bool copy_znode(struct migrate *migrate, const struct migrate_znode *znode, uint64_t digest,
                        bool is_new)
 {
+    struct migrate_index *index = &migrate->target.index;
     bool is_root = znode->path.len == 0 && strcmp(migrate->target.top, "/") == 0;
 
     migrate->pass.created += is_new;
@@ -114,16 +115,14 @@ static bool copy_znode(struct migrate *migrate, const struct migrate_znode *znod
     if (!migrate->writes) {
         return true;
     }
-    if (!put(migrate, znode, is_new) ||
-        (is_root && !migrate_target_root_acl(&migrate->target, znode->acl))) {
-        return false;
-    }
+    /* Before the line is sent, because a refusal takes it back. */
     if (is_new) {
-        migrate_index_put(&migrate->target.index, znode->path, digest, 0, true);
+        migrate_index_put(index, znode->path, digest, 0, true);
     } else {
-        migrate_index_get(&migrate->target.index, znode->path)->digest = digest;
+        migrate_index_get(index, znode->path)->digest = digest;
     }
-    return true;
+    return put(migrate, znode, is_new) &&
+           (!is_root || migrate_target_root_acl(&migrate->target, znode->acl));
 }
 
 static void show(struct migrate *migrate, const struct migrate_znode *znode)

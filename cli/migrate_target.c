@@ -141,7 +141,8 @@ static bool load_line(struct loading *loading, struct slice line)
     }
     const struct migrate_index *index = &loading->target->index;
     const struct migrate_entry *entry = migrate_index_get(index, name);
-    bool wanted = loading->known ? entry && !entry->seen && entry->known : !entry || !entry->seen;
+    bool wanted =
+        !migrate_index_is_seen(index, name) && (!loading->known || (entry && entry->known));
 
     if (wanted && loading->listed < loading->names_max) {
         (void)json_array_append(loading->names, jsonr_at(json, "path"));
@@ -270,6 +271,18 @@ static void count_done(struct migrate_target *target, size_t count)
     }
 }
 
+/* The target lacks what the refused line would have made. */
+static void take_back(struct migrate_index *index, enum migrate_kind kind, struct slice path)
+{
+    struct migrate_entry *entry = migrate_index_get(index, path);
+
+    if (kind == MIGRATE_CREATE) {
+        (void)migrate_index_drop(index, path);
+    } else if (kind == MIGRATE_CHANGE && entry) {
+        entry->digest = 0; /* It exists, and differs. */
+    }
+}
+
 /* Takes the answer of a failed import. Returns false when it is not about one line. */
 static bool take_refusal(struct migrate_target *target)
 {
@@ -291,9 +304,7 @@ static bool take_refusal(struct migrate_target *target)
     if (target->kinds[bad - 1] != MIGRATE_RAISE || migrate_index_get(&target->index, path)) {
         migrate_target_refuse(target, path, error->message);
     }
-    if (target->kinds[bad - 1] != MIGRATE_RAISE) {
-        (void)migrate_index_drop(&target->index, path);
-    }
+    take_back(&target->index, target->kinds[bad - 1], path);
     target->undone++;
     count_done(target, done);
     drop_lines(target, done, bad - 1);

@@ -34,9 +34,10 @@ static void set_up(void)
 }
 
 /* A server in front of the source, that is behind until it is asked to catch up: what was written
- * before becomes visible with a SYNC. Twice a znode more. Prints its port. */
+ * before becomes visible with a SYNC, which a pass sends after it has read the target. At the first
+ * two it runs $LATE, with their number in $N. Prints its port. */
 static const char lagging[] =
-    "import socket, subprocess, sys, threading\n"
+    "import os, socket, subprocess, sys, threading\n"
     "made = 0\n"
     "def relay(server, client):\n"
     "    while data := server.recv(65536):\n"
@@ -50,13 +51,27 @@ static const char lagging[] =
     "        frame = file.read(int.from_bytes(head, 'big'))\n"
     "        if not first and frame[4:8] == b'\\0\\0\\0\\x09' and made < 2:\n"
     "            made += 1\n"
-    "            subprocess.run(['zabra', 'create', '/late%d' % made, 'x'], check=True)\n"
+    "            late = ['sh', '-c', os.environ['LATE']]\n"
+    "            subprocess.run(late, env=dict(os.environ, N=str(made)), check=True)\n"
     "        server.sendall(head + frame)\n"
     "        first = False\n"
     "listener = socket.create_server(('127.0.0.1', 0))\n"
     "print(listener.getsockname()[1], flush=True)\n"
     "while True:\n"
     "    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()\n";
+
+/* After `eval "$LAG"` a line has the server in front of the source as $FROM. */
+static void lag(const char *late)
+{
+    assert_int_equal(setenv("LAGGING", lagging, 1), 0);
+    assert_int_equal(setenv("LATE", late, 1), 0);
+    assert_int_equal(setenv("LAG",
+                            "python3 -c \"$LAGGING\" ${FROM#*:} >$D/port & s=$!; "
+                            "trap 'kill $s' EXIT; eval \"$LIB\"; await '[ -s $D/port ]'; "
+                            "FROM=127.0.0.1:$(cat $D/port)",
+                            1),
+                     0);
+}
 
 /* Begins to follow the source, with these options; the messages are in $D/said. After `eval
  * "$LIB$FOLLOW"` a line ends it with `cut_over`. Each znode /mark comes through the migration. */
@@ -155,10 +170,8 @@ TEST(a_pass_deletes_what_the_last_one_has_seen, set_up, tear_down)
 
 TEST(each_pass_asks_the_server_to_catch_up, set_up, tear_down)
 {
-    assert_int_equal(setenv("LAGGING", lagging, 1), 0);
-    shell_expect("ZABRA_ENDPOINTS=$FROM python3 -c \"$LAGGING\" ${FROM#*:} >$D/port & s=$!; "
-                 "trap 'kill $s' EXIT; eval \"$LIB\"; await '[ -s $D/port ]'; "
-                 "FROM=127.0.0.1:$(cat $D/port); " MIGRATE " --replace -o json && "
+    lag("ZABRA_ENDPOINTS=$FROM zabra create /late$N x");
+    shell_expect("eval \"$LAG\"; " MIGRATE " --replace -o json && "
                  "zabra get /late1 && zabra get /late2",
                  0, "\"verified\":true");
 }
@@ -213,4 +226,38 @@ TEST(what_only_the_target_has_is_named, set_up, tear_down)
     close_in_source("/app/secret");
     shell_expect_json(MIGRATE " --replace -o json | head -1", 0,
                       ".deleted == 0 and .onlyInTarget == 2 and .refused == 1");
+}
+
+/* Data above the target's bound, in the file $D/big. */
+#define BIG "head -c 5000 /dev/zero >$D/big && "
+
+TEST(a_refused_change_deletes_nothing, set_up, tear_down)
+{
+    shell_expect(BIG "for to in $FROM $ZABRA_ENDPOINTS; do export ZABRA_ENDPOINTS=$to; "
+                     "zabra create /big small && zabra create /big/child x || exit 1; done; "
+                     "ZABRA_ENDPOINTS=$FROM zabra set /big @$D/big",
+                 0, "");
+    shell_expect(MIGRATE " --replace 2>&1", 9, "not copied: /big");
+    shell_expect("zabra get /big && zabra get /big/child", 0, "small");
+    shell_expect("zabra get /app/mine 2>&1", 3, "NoNode");
+}
+
+TEST(a_refused_znode_that_another_client_creates_is_not_deleted, set_up, tear_down)
+{
+    lag("[ $N != 1 ] || { zabra create /big small && zabra create /big/child old; }");
+    shell_expect(BIG "ZABRA_ENDPOINTS=$FROM zabra create /big @$D/big && "
+                     "ZABRA_ENDPOINTS=$FROM zabra create /big/child x",
+                 0, "");
+    shell_expect("eval \"$LAG\"; " MIGRATE " --replace 2>&1", 9, "not copied: /big: ");
+    shell_expect("zabra get /big && zabra get /big/child", 0, "smallx");
+    shell_expect("zabra get /app/mine 2>&1", 3, "NoNode");
+}
+
+TEST(a_refused_root_is_named, set_up, tear_down)
+{
+    shell_expect(BIG "ZABRA_ENDPOINTS=$FROM zabra create /big @$D/big && "
+                     "ZABRA_ENDPOINTS=$FROM zabra create /big/child x",
+                 0, "");
+    shell_expect("FROM=$FROM/big; " MIGRATE " --into 2>&1", 9, "not copied: /: ");
+    shell_expect("zabra get /child", 0, "x");
 }

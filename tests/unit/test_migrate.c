@@ -75,6 +75,27 @@ TEST(the_index_keeps_what_the_source_had)
     migrate_index_clear(&index);
 }
 
+TEST(what_the_source_has_stays_seen_when_the_target_lacks_it)
+{
+    struct migrate_index index = {.entries = NULL};
+    char text[32];
+
+    assert_false(migrate_index_is_seen(&index, slice_str("refused")));
+    migrate_index_put(&index, slice_str("other"), 0, 0, false);
+    migrate_index_put(&index, slice_str("refused"), 0, 0, true);
+    assert_true(migrate_index_drop(&index, slice_str("refused")));
+    for (int i = 0; i < MANY; i++) { /* The table grows. */
+        migrate_index_put(&index, path_of(text, i), 0, 0, true);
+    }
+    assert_null(migrate_index_get(&index, slice_str("refused")));
+    assert_true(migrate_index_is_seen(&index, slice_str("refused")));
+    assert_false(migrate_index_is_seen(&index, slice_str("other")));
+    migrate_index_begin(&index);
+    assert_false(migrate_index_is_seen(&index, slice_str("refused")));
+    migrate_index_end(&index);
+    migrate_index_clear(&index);
+}
+
 TEST(the_index_does_not_grow_by_what_comes_and_goes)
 {
     struct migrate_index index = {.entries = NULL};
