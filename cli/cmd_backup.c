@@ -392,6 +392,22 @@ static enum backup_fate save(struct backing *backing)
     return fate;
 }
 
+/* Removes what --keep does not keep. The ages of a stale backup would be by the clock of the
+ * replica alone, which may be wrong: it knows no majority. */
+static int prune(struct backing *backing)
+{
+    if (backing->policy.count == 0) {
+        return CMD_OK;
+    }
+    if (backing->age_s >= 0) {
+        out_note(&backing->cli->out, "a replica that is cut off does not know whether its clock is "
+                                     "right: no old backup is removed");
+        return CMD_OK;
+    }
+    return backup_place_prune(&backing->place, &backing->policy, backing->head.made_ms,
+                              backing->ahead_ms);
+}
+
 /* A full backup follows the last increment of its chain, so that between two chains no moment is
  * lost. */
 static int store(struct backing *backing)
@@ -407,12 +423,7 @@ static int store(struct backing *backing)
         backing->full = true;
         fate = save(backing);
     }
-    if (fate != BACKUP_DONE) {
-        return backing->failure;
-    }
-    return backing->policy.count > 0 ? backup_place_prune(&backing->place, &backing->policy,
-                                                          backing->head.made_ms, backing->ahead_ms)
-                                     : CMD_OK;
+    return fate == BACKUP_DONE ? prune(backing) : backing->failure;
 }
 
 static int take_spans(struct backing *backing)

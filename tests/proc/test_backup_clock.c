@@ -14,10 +14,9 @@ static struct ensemble ensemble;
 static struct faulty *replicas[SIZE];
 static struct faulty *command;
 
-/* A backup of /big znodes takes seconds. */
-static void set_up(void)
+static void set_up_with(const char *keys)
 {
-    ensemble_open(&ensemble, SIZE, "maxBackupBytesPerSecond=1048576\n" ENSEMBLE_SUPER);
+    ensemble_open(&ensemble, SIZE, keys);
     ensemble.faulty = true;
     for (uint32_t i = 0; i < SIZE; i++) {
         replicas[i] = faulty_open(ensemble.replicas[i].faulty);
@@ -27,6 +26,17 @@ static void set_up(void)
     backup_prepare(&ensemble);
     command = backup_offer_faulty(&ensemble);
     assert_int_equal(shell("zabra create /a x"), 0);
+}
+
+/* A backup of /big znodes takes seconds. */
+static void set_up(void)
+{
+    set_up_with("maxBackupBytesPerSecond=1048576\n" ENSEMBLE_SUPER);
+}
+
+static void set_up_soon_stale(void)
+{
+    set_up_with("staleLimit=1500\n" ENSEMBLE_SUPER);
 }
 
 static void tear_down(void)
@@ -95,4 +105,23 @@ TEST(a_long_backup_removes_old_ones, set_up, tear_down)
     atomic_store(&command->wall_offset_ms, TWO_HOURS_MS);
     shell_finish(&job, 0, "removed 1 old backup\n");
     assert_int_equal(shell("[ ! -e $OUT/2020* ] && ls $OUT/*full.backup"), 0);
+}
+
+/* A replica that is cut off has no other clock to compare with, so the time of its backup is that
+ * of its own clock, which the command on the same machine has, too. */
+TEST(a_stale_backup_removes_none, set_up_soon_stale, tear_down)
+{
+    ensemble_kill(&ensemble, 1);
+    ensemble_kill(&ensemble, 2);
+    atomic_store(&command->wall_offset_ms, TWO_HOURS_MS);
+    atomic_store(&replicas[0]->wall_offset_ms, TWO_HOURS_MS);
+    ENSEMBLE_WAIT(&ensemble, shell("curl -fsu super:root -o /dev/null localhost:%u/backup/v1",
+                                   ensemble.replicas[0].client_port) != 0);
+    await_ahead("-?0(\\.|$)");
+    assert_int_equal(
+        shell("f=$(date -u -d '30 minutes ago' +%%Y%%m%%dT%%H%%M%%S).000Z-full.backup; "
+              "touch $OUT/$f; $FAULTY $BACKUP --stale --keep 1h:1h $OUT 2>&1 && [ -e "
+              "$OUT/$f ]"),
+        0);
+    assert_non_null(strstr(shell_output, "no old backup is removed"));
 }
