@@ -30,6 +30,9 @@ struct backing {
     struct transfer *transfer;
     struct buf first; /* The first bytes of the answer: HEAD. */
     bool has_head;
+    bool is_newer;                /* A later release has made it, whose END is not known here. */
+    uint8_t last[BACKUP_END_LEN]; /* The last bytes, */
+    size_t last_len;              /* and how many of them are there. */
     int64_t age_s;    /* With --stale: since when the replica is cut off; -1: it is not. */
     int64_t ahead_ms; /* The clock here minus that of the ensemble, when HEAD came. */
     struct backup_head head;
@@ -90,7 +93,10 @@ static void note_head(struct backing *backing, struct slice bytes)
     const struct backup_input input = {
         .name = "", .size = backing->first.len, .read = read_first, .ctx = &backing->first};
 
-    backing->has_head = backup_read_head(&input, &memory, &head, why) == ERR_OK;
+    enum err err = backup_read_head(&input, &memory, &head, why);
+
+    backing->has_head = err == ERR_OK;
+    backing->is_newer = err == ERR_NEWER;
     buf_release(&memory);
     if (backing->has_head) {
         backing->ahead_ms = os_wall_ms() - head.made_ms;
@@ -101,11 +107,23 @@ static void note_head(struct backing *backing, struct slice bytes)
     }
 }
 
+/* Keeps the last bytes: only END says that the backup is whole. */
+static void keep_last(struct backing *backing, struct slice bytes)
+{
+    size_t fresh = min_size(bytes.len, BACKUP_END_LEN);
+    size_t kept = min_size(backing->last_len, BACKUP_END_LEN - fresh);
+
+    memmove(backing->last, backing->last + backing->last_len - kept, kept);
+    memcpy(backing->last + kept, bytes.data + bytes.len - fresh, fresh);
+    backing->last_len = kept + fresh;
+}
+
 static bool take(void *ctx, struct slice bytes)
 {
     struct backing *backing = ctx;
 
     note_head(backing, bytes);
+    keep_last(backing, bytes);
 
     while (bytes.len > 0) {
         ssize_t done = write(backing->place.fd, bytes.data, bytes.len);
@@ -153,6 +171,21 @@ static struct client_request make_request(const struct backing *backing)
                                               {"stale", stale ? "true" : NULL}}};
 }
 
+/* A proxy that speaks HTTP/1.0 to the replica, or to zabra, ends a body by closing the connection,
+ * also when it has lost the replica. */
+static int check_end(const struct backing *backing)
+{
+    struct client *client = backing->cli->client;
+
+    if (backing->is_newer || backup_is_end(slice_make(backing->last, backing->last_len))) {
+        return CMD_OK;
+    }
+    return client_fail(client, CMD_FAILED, "CutOff",
+                       "%s: the answer ended before the end of the backup, perhaps because a proxy "
+                       "lost its connection to the replica",
+                       endpoints_url(&client->endpoints));
+}
+
 /* One attempt: the answer goes into the part, or to the pipe. */
 static int try_once(struct backing *backing)
 {
@@ -163,9 +196,14 @@ static int try_once(struct backing *backing)
                                 .request = make_request(backing)};
     backing->transfer = &transfer;
     backing->has_head = false;
+    backing->is_newer = false;
+    backing->last_len = 0;
     buf_init(&backing->first, FIRST_MAX);
     int code = transfer_run(backing->cli, &transfer);
 
+    if (code == CMD_OK) {
+        code = check_end(backing);
+    }
     backing->age_s = transfer.age_s;
     buf_release(&backing->first);
     buf_release(&transfer.answer);

@@ -120,6 +120,15 @@ enum err backup_get_end(struct slice payload, struct backup_end *ret_end)
     return wire_reader_done(&reader) ? ERR_OK : ERR_FORMAT;
 }
 
+bool backup_is_end(struct slice bytes)
+{
+    size_t summed = BACKUP_END_LEN - BACKUP_CRC_LEN;
+
+    return bytes.len == BACKUP_END_LEN && bytes.data[0] == BACKUP_END &&
+           wire_load_u64(bytes.data + 1) == summed - BACKUP_FRAME_LEN &&
+           wire_load_u32(bytes.data + summed) == crc32c(0, bytes.data, summed);
+}
+
 void backup_put_record(const struct logrec *rec, struct buf *payload)
 {
     wire_put_u8(payload, (uint8_t)rec->type);

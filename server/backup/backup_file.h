@@ -24,6 +24,7 @@ enum {
     BACKUP_MAGIC_LEN = 8,
     BACKUP_FRAME_LEN = 9, /* Type and length of a part. */
     BACKUP_CRC_LEN = 4,
+    BACKUP_END_LEN = 77, /* Bytes of the part END. */
     BACKUP_RELEASE_MAX = 32,
     BACKUP_CONFIG_MAX = 16 * 1024,  /* Bytes of an encoded configuration. */
     BACKUP_HEAD_MAX = 32 * 1024,    /* Bytes of the payload of HEAD. */
@@ -73,6 +74,9 @@ void backup_put_end(const struct backup_end *end, struct buf *out);
  * points into `payload`. */
 enum err backup_get_head(struct slice payload, struct backup_head *ret_head);
 enum err backup_get_end(struct slice payload, struct backup_end *ret_end);
+
+/* Whether these bytes are a part END, with a sound checksum. */
+bool backup_is_end(struct slice bytes);
 
 /* Appends one record to the payload of RECORDS. */
 void backup_put_record(const struct logrec *rec, struct buf *payload);

@@ -1,0 +1,79 @@
+/* A backup into a pipe, which cannot be read back: one that a proxy has cut off is no success. */
+#include "tests/proc/backup_kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct ensemble ensemble;
+
+static void set_up(void)
+{
+    ensemble_launch(&ensemble, 1, ENSEMBLE_SUPER);
+    backup_prepare(&ensemble);
+    assert_int_equal(shell("for i in $(seq 8); do zabra create /big$i @$D/data || exit 1; done; "
+                           "$BACKUP $OUT/good"),
+                     0);
+}
+
+static void tear_down(void)
+{
+    (void)shell("[ ! -e $D/pid ] || kill $(cat $D/pid)");
+    ensemble_close(&ensemble);
+}
+
+/* A proxy that speaks HTTP/1.0 to a replica: the end of the connection is the end of the body. It
+ * sends so many bytes of the backup as the file $D/cut says, and pauses after 70000 for as many
+ * seconds as $D/pause says. Prints its port. */
+static const char proxy[] = "from http.server import *\n"
+                            "import os, time\n"
+                            "D = os.environ['D']\n"
+                            "class Answer(BaseHTTPRequestHandler):\n"
+                            "    def do_GET(self):\n"
+                            "        self.send_response(200)\n"
+                            "        self.send_header('Zk-Zxid', '0x1')\n"
+                            "        self.end_headers()\n"
+                            "        data = open(D + '/out/good', 'rb').read()\n"
+                            "        data = data[:int(open(D + '/cut').read())]\n"
+                            "        self.wfile.write(data[:70000])\n"
+                            "        time.sleep(float(open(D + '/pause').read()))\n"
+                            "        self.wfile.write(data[70000:])\n"
+                            "    def log_message(self, *words): pass\n"
+                            "server = ThreadingHTTPServer(('127.0.0.1', 0), Answer)\n"
+                            "print(server.server_port, flush=True)\n"
+                            "server.serve_forever()\n";
+
+static void start_proxy(void)
+{
+    backup_set("PROXY", "%s", proxy);
+    assert_int_equal(
+        shell("echo 0 >$D/pause; python3 -c \"$PROXY\" >$D/port 2>$D/said </dev/null & "
+              "echo $! >$D/pid; "
+              "until [ -s $D/port ]; do :; done"),
+        0);
+    backup_set("CUT", "%s", "$BACKUP --endpoints 127.0.0.1:$(cat $D/port)");
+}
+
+/* Sends a backup that lacks its last bytes into a pipe. Returns the exit code. */
+static int pipe_without(const char *bytes)
+{
+    return shell("echo $(($(stat -c %%s $OUT/good) - %s)) >$D/cut; eval \"$CUT - 2>&1 >$D/piped\"",
+                 bytes);
+}
+
+TEST(a_backup_that_a_proxy_has_cut_off_is_no_success, set_up, tear_down)
+{
+    start_proxy();
+    assert_int_equal(pipe_without("0"), 0);
+    assert_int_equal(shell("cmp $D/piped $OUT/good && zabra inspect $D/piped"), 0);
+    assert_int_equal(pipe_without("1"), 1);
+    assert_non_null(strstr(shell_output, "ended before the end of the backup"));
+    assert_int_equal(pipe_without("77"), 1); /* The last part. */
+    assert_int_equal(pipe_without("2000000"), 1);
+    assert_int_equal(pipe_without("$(($(stat -c %s $OUT/good) - 20))"), 1); /* Of HEAD. */
+    assert_int_equal(pipe_without("$(stat -c %s $OUT/good)"), 1);
+    /* A file is taken from the next replica instead. */
+    assert_int_equal(shell("echo 2000000 >$D/cut; eval \"$CUT,$ZABRA_ENDPOINTS $OUT/b 2>&1\" && "
+                           "zabra inspect $OUT/b"),
+                     0);
+    assert_non_null(strstr(shell_output, ": trying again"));
+}
