@@ -84,6 +84,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     }
     note_progress(transfer, slice_make(data, len));
     trying->refused = !transfer->take(transfer->ctx, slice_make(data, len));
+    note_move(trying); /* A write that blocks is no silence of the replica. */
     show(trying, trying->moved_ms);
     return trying->refused ? 0 : len;
 }

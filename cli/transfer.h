@@ -2,9 +2,9 @@
  * transfer.h - one long request whose body streams in one direction: an export, or an import.
  *
  * A transfer as a whole has no deadline: it fails when no data moves within the timeout of a
- * request. Another replica is tried only while no data has moved; all these attempts share one
- * timeout. A command of several requests passes the rest of the timeout on (`patience_ms`). One
- * thread.
+ * request, to which the time that the caller takes to store data does not count. Another replica is
+ * tried only while no data has moved; all these attempts share one timeout. A command of several
+ * requests passes the rest of the timeout on (`patience_ms`). One thread.
  */
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H

@@ -1,4 +1,5 @@
-/* A backup into a pipe, which cannot be read back: one that a proxy has cut off is no success. */
+/* A backup into a pipe, which cannot be read back: one that a proxy has cut off is no success, and
+ * a reader that pauses is no replica that hangs. */
 #include "tests/proc/backup_kit.h"
 
 #include <stdlib.h>
@@ -76,4 +77,14 @@ TEST(a_backup_that_a_proxy_has_cut_off_is_no_success, set_up, tear_down)
                            "zabra inspect $OUT/b"),
                      0);
     assert_non_null(strstr(shell_output, ": trying again"));
+}
+
+/* The reader takes nothing for 3 s, so that a write blocks, and the next bytes come half a second
+ * later. Between the end of this write and these bytes the replica has hung for half a second. */
+TEST(a_reader_that_pauses_is_no_replica_that_hangs, set_up, tear_down)
+{
+    start_proxy();
+    assert_int_equal(shell("echo 9999999 >$D/cut; echo 3.5 >$D/pause; eval \"$CUT --timeout 2s -\" "
+                           "| { head -c 1000; sleep 3; cat; } >$D/late; cmp $D/late $OUT/good"),
+                     0);
 }
