@@ -31,27 +31,41 @@ static void on_progress(void *ctx, uint64_t bytes, uint64_t size UNUSED)
 
 /* ---- Before anything is written. ---- */
 
-static int open_files(struct restoring *restoring)
+/* For the progress. */
+static void take_sizes(struct restoring *restoring)
 {
-    for (size_t i = 0; i < restoring->count; i++) {
-        int error = backup_open(restoring->files[i], &restoring->opened[i]);
+    struct stat stat_of;
 
-        if (error != 0) {
-            for (size_t j = 0; j < i; j++) {
-                backup_close(&restoring->opened[j]);
-            }
-            return restoring_fail("%s: %s", restoring->files[i], strerrordesc_np(error));
-        }
-        restoring->inputs[i] = restoring->opened[i].input;
+    for (size_t i = 0; i < restoring->count; i++) {
+        bool is_there = stat(restoring->files[i], &stat_of) == 0;
+
+        restoring->inputs[i] =
+            (struct backup_input){.size = is_there ? (uint64_t)stat_of.st_size : 0};
     }
-    return CMD_OK;
+}
+
+/* One behind the wanted moment is never opened: it may be damaged, or belong to another user. */
+static enum err open_file(void *ctx, size_t index, char why[BACKUP_WHY_MAX])
+{
+    struct restoring *restoring = ctx;
+    const char *path = restoring->files[index];
+    int error = backup_open(path, &restoring->opened[index]);
+
+    if (error != 0) {
+        (void)snprintf(why, BACKUP_WHY_MAX, "%.200s: %s", path, strerrordesc_np(error));
+        return ERR_IO;
+    }
+    restoring->opened_count = index + 1;
+    restoring->inputs[index] = restoring->opened[index].input;
+    return ERR_OK;
 }
 
 static void close_files(struct restoring *restoring)
 {
-    for (size_t i = 0; i < restoring->count; i++) {
+    for (size_t i = 0; i < restoring->opened_count; i++) {
         backup_close(&restoring->opened[i]);
     }
+    restoring->opened_count = 0;
 }
 
 /* Whether the directory is missing, or empty and may be replaced by another one. */
@@ -126,16 +140,15 @@ static int check_backups(struct restoring *restoring, bool may_be_late, bool *re
 {
     struct backup_check *check = &restoring->check;
     char why[BACKUP_WHY_MAX];
-    int code = open_files(restoring);
 
     *ret_late = false;
-    if (code != CMD_OK) {
-        return code;
-    }
     *check = (struct backup_check){.until = restoring->until,
                                    .ends_early = restoring->from_dir != NULL,
+                                   .open = open_file,
+                                   .open_ctx = restoring,
                                    .on_progress = on_progress,
                                    .progress_ctx = restoring};
+    take_sizes(restoring);
     restoring_begin(restoring, "checked");
     enum err err = backup_check(check, restoring->inputs, restoring->count, why);
 

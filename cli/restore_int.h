@@ -29,7 +29,8 @@ struct restoring {
     size_t first;                   /* File of `backups` with which the chain in `files` begins. */
     char (*paths)[BACKUP_PATH_MAX]; /* Of `files`, if they come from there. */
     struct backup_open opened[RESTORE_FILES_MAX];
-    struct backup_input inputs[RESTORE_FILES_MAX];
+    size_t opened_count;
+    struct backup_input inputs[RESTORE_FILES_MAX]; /* Of one that is not open yet only the size. */
     struct backup_check check;
     struct restore_result result;
     uint64_t history;

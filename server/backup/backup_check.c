@@ -238,7 +238,8 @@ enum err backup_check(struct backup_check *check, const struct backup_input *inp
         if (check->ends_early && check->is_cut) {
             break;
         }
-        err = check_one(check, &inputs[i]);
+        err = check->open ? check->open(check->open_ctx, i, why) : ERR_OK;
+        THEN(err, check_one(check, &inputs[i]));
     }
     THEN(err, check_numbers(check));
     check->name = NULL;

@@ -37,6 +37,10 @@ struct backup_check {
     zxid_t sound_end;      /* End of the last one of them. */
     uint64_t records;      /* Records that were replayed. */
 
+    /* Opens a backup before it is read, and fills in its input; an error, with a sentence, ends the
+     * check. NULL: all are open. */
+    enum err (*open)(void *ctx, size_t index, char why[BACKUP_WHY_MAX]);
+    void *open_ctx;
     void (*on_progress)(void *ctx, uint64_t bytes, uint64_t size);
     void *progress_ctx;
     /* Only for the time of the call. */
@@ -47,11 +51,11 @@ struct backup_check {
 };
 
 /* Replays the backups in their order; the first is a full one. `sound` is the number of those that
- * were read. The caller sets `until`, `ends_early` and the progress beforehand, and calls
- * backup_check_release after it. Errors, with a sentence: those of backup_read; ERR_CORRUPT also if
- * a digest differs; ERR_TOO_LARGE if no epochs or zxids would be left; ERR_GAP if the backups do
- * not follow each other or are from different histories; ERR_BAD_ARGUMENTS if `until` lies outside
- * of them. */
+ * were read. The caller sets `until`, `ends_early`, `open` and the progress beforehand, and calls
+ * backup_check_release after it. Errors, with a sentence: those of backup_read and `open`;
+ * ERR_CORRUPT also if a digest differs; ERR_TOO_LARGE if no epochs or zxids would be left; ERR_GAP
+ * if the backups do not follow each other or are from different histories; ERR_BAD_ARGUMENTS if
+ * `until` lies outside of them. */
 enum err backup_check(struct backup_check *check, const struct backup_input *inputs, size_t count,
                       char why[BACKUP_WHY_MAX]);
 

@@ -185,6 +185,12 @@ TEST(a_damaged_backup_after_the_wanted_time_is_not_needed, set_up, tear_down)
                      0);
     assert_false(is_restorable());
     assert_true(is_restored_to_last());
+    /* Nor is it opened. */
+    assert_int_equal(shell("f=$(ls $OUT/*more.backup | sed -n 3p); rm $f && mkdir $f"), 0);
+    assert_false(is_restorable());
+    assert_non_null(strstr(shell_output, "more.backup: Is a directory"));
+    assert_non_null(strstr(shell_output, "are sound, up to zxid 0x"));
+    assert_true(is_restored_to_last());
     /* The hint is not at a later moment than the wanted one. */
     assert_int_equal(shell("printf xxxx | dd of=$(ls $OUT/*more.backup | sed -n 2p) bs=1 seek=200 "
                            "conv=notrunc 2>/dev/null"),
