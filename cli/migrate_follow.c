@@ -121,6 +121,26 @@ static int follow(struct migrate *migrate, int64_t idle_ms)
     return code;
 }
 
+/* Copies what the source has changed until now: all events of it come before the answer. */
+static int catch_up(struct migrate *migrate)
+{
+    int code = CMD_OK;
+
+    switch (migrate_sync(migrate)) {
+    case MIGRATE_DONE:
+        if (copy_changes(migrate, &code)) {
+            return code;
+        }
+        break;
+    case MIGRATE_STOPPED:
+        return migrate_interrupted(migrate);
+    case MIGRATE_LOST:
+    case MIGRATE_ENDED:
+        break;
+    }
+    return code == CMD_OK ? migrate_connect(migrate) : code;
+}
+
 int migrate_follow(struct migrate *migrate, int64_t idle_ms)
 {
     struct signalfd_siginfo info;
@@ -133,14 +153,10 @@ int migrate_follow(struct migrate *migrate, int64_t idle_ms)
     progress_clear(&migrate->target.progress);
     while (read(migrate->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
     }
-    /* All events of earlier changes come before the answer. */
-    if (code == CMD_OK &&
-        (migrate_sync(migrate) != MIGRATE_DONE || !copy_changes(migrate, &code))) {
-        code = code == CMD_OK ? migrate_connect(migrate) : code;
-    }
-    migrate->follows = false;
     /* A second signal ends the command. */
     migrate->source.stop_fd = migrate->signal_fd;
     migrate->cli->client->interrupt_fd = migrate->signal_fd;
+    code = code == CMD_OK ? catch_up(migrate) : code;
+    migrate->follows = false;
     return code;
 }

@@ -4,8 +4,6 @@
 #include "cli/migrate.h"
 #include "server/read/glob.h"
 
-#include <signal.h>
-
 enum {
     LINE_MAX_BYTES = 128 << 20,
     RESTARTS_MAX = 3,   /* Of a pass, after the connection was lost. */
@@ -285,8 +283,7 @@ static int walk_once(struct migrate *migrate)
     case MIGRATE_ENDED:
         return migrate->target.code;
     case MIGRATE_STOPPED:
-        return cli_fail(migrate->cli, CMD_SIGNAL + SIGINT, "Interrupted",
-                        "interrupted; run the command again with --into to continue");
+        return migrate_interrupted(migrate);
     case MIGRATE_LOST: {
         int code = migrate_connect(migrate);
 

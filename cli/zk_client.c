@@ -41,6 +41,7 @@ static void hang_up(struct zk_client *client)
     }
     client->fd = -1;
     client->due_count = 0;
+    client->asked_ms = 0;
     client->taken = 0;
     buf_clear(&client->in);
     buf_clear(&client->out);
@@ -91,6 +92,7 @@ static bool flush(struct zk_client *client)
                                   client->hosts[client->host].port, strerrordesc_np(errno));
         }
         client->sent_ms = os_now_ms();
+        client->asked_ms = client->asked_ms > 0 ? client->asked_ms : client->sent_ms;
         buf_consume(&client->out, (size_t)sent);
     }
     return true;
@@ -105,6 +107,7 @@ static bool fill(struct zk_client *client)
     if (got > 0) {
         client->in.len += (size_t)got;
         client->heard_ms = os_now_ms();
+        client->asked_ms = 0;
         return true;
     }
     if (got < 0 && to && (errno == EAGAIN || errno == EINTR)) {
@@ -487,21 +490,17 @@ static void lose(struct zk_client *client, struct zk_client_news *news)
     zk_client_lose(client);
 }
 
-/* Sends a ping when one is due. Returns false when the server has been silent for too long. */
-static bool keep_alive(struct zk_client *client, uint64_t now_ms)
+/* Returns false when the server has been silent for too long. The silence begins with the first
+ * bytes that it has not answered; pings do not extend it. */
+static bool is_heard(struct zk_client *client)
 {
-    bool waits = client->due_count > 0 || client->heard_ms < client->sent_ms;
+    uint64_t since_ms = client->asked_ms > 0 ? client->asked_ms : client->heard_ms;
+    bool waits = client->due_count > 0 || client->asked_ms > 0;
 
-    if (waits && now_ms > client->heard_ms + (uint64_t)client->timeout_ms &&
-        now_ms > client->sent_ms + (uint64_t)client->timeout_ms) {
-        return zk_client_fail(client, "%s:%s: no answer for %" PRId64 " ms",
-                              client->hosts[client->host].name, client->hosts[client->host].port,
-                              client->timeout_ms);
-    }
-    if (now_ms >= client->sent_ms + (uint64_t)(client->session_ms / PINGS)) {
-        put_ping(client);
-    }
-    return true;
+    return !waits || os_now_ms() <= since_ms + (uint64_t)client->timeout_ms ||
+           zk_client_fail(client, "%s:%s: no answer for %" PRId64 " ms",
+                          client->hosts[client->host].name, client->hosts[client->host].port,
+                          client->timeout_ms);
 }
 
 void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_news *ret_news)
@@ -536,7 +535,10 @@ void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_
         }
         uint64_t now_ms = os_now_ms();
 
-        if (!keep_alive(client, now_ms) || !flush(client)) {
+        if (now_ms >= client->sent_ms + (uint64_t)(client->session_ms / PINGS)) {
+            put_ping(client);
+        }
+        if (!flush(client)) {
             lose(client, ret_news);
             return;
         }
@@ -552,7 +554,8 @@ void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_
             ret_news->kind = ZK_CLIENT_STOP;
             return;
         }
-        if (wait == WAIT_READY && !fill(client)) {
+        /* Only if nothing has come: the client may have been busy. */
+        if (wait == WAIT_READY ? !fill(client) : !is_heard(client)) {
             lose(client, ret_news);
             return;
         }

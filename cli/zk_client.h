@@ -107,7 +107,8 @@ struct zk_client {
     int fd;             /* -1: not connected. */
     int64_t session_ms; /* The timeout; 0: no session yet. */
     uint64_t heard_ms;  /* Monotonic, when a byte last came. */
-    uint64_t sent_ms;
+    uint64_t sent_ms;   /* When one was last sent, pings included. */
+    uint64_t asked_ms;  /* When one was first sent after that which came last; 0: not yet. */
     struct buf in;
     struct buf out;
     size_t taken; /* Bytes of `in` that the next call drops. */

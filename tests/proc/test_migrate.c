@@ -2,6 +2,7 @@
  * which speaks ZooKeeper's protocol, too. */
 #include "tests/proc/shell.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 static struct ensemble source;
@@ -198,6 +199,20 @@ TEST(a_server_that_is_behind_is_not_read, set_up, tear_down)
     assert_int_equal(shell("touch $D/back"), 0);
     shell_finish(&job, 0, "connecting again");
     ensemble_close(&behind);
+}
+
+TEST(a_second_signal_ends_the_wait_for_a_frozen_source, set_up, tear_down)
+{
+    struct shell_job job;
+
+    follow("--into --timeout 10m");
+    shell_start(&job, "%s",
+                "eval \"$LIB$FOLLOW\"; await '[ -e $D/frozen ]' && "
+                "await 'kill -INT $p; grep -i interrupted $D/said' && cut_over");
+    ENSEMBLE_WAIT(&target, shell("grep -qs following $D/said") == 0);
+    ensemble_signal(&source, 0, SIGSTOP);
+    assert_int_equal(shell("touch $D/frozen"), 0);
+    shell_finish(&job, 130, "run the command again with --into to continue");
 }
 
 TEST(a_znode_that_the_target_refuses_is_named, set_up, tear_down)

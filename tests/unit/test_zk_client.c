@@ -6,13 +6,15 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    BYTES_MAX = 1 << 16,
+    BYTES_MAX = 1 << 18,
+    LARGE_BYTES = 100000, /* Data that no single read takes. */
     PATIENCE_MS = 5000,
     SHORT_MS = 200
 };
@@ -298,6 +300,44 @@ TEST(silence_has_a_deadline, server, setup, teardown)
     zk_put_int(&server->script, 100); /* A frame that never ends. */
     assert_true(connect_within(server, SHORT_MS, NULL));
     expect_lost(server, "no answer for 200 ms");
+}
+
+TEST(pings_do_not_extend_silence, server, setup, teardown)
+{
+    put_hello(&server->script, 300, 5); /* A ping each 100 ms. */
+    assert_true(connect_within(server, SHORT_MS, NULL));
+    expect_lost(server, "no answer for 200 ms");
+}
+
+TEST(pings_without_an_answer_are_silence, server, setup, teardown)
+{
+    struct zk_client_news news;
+
+    put_hello(&server->script, 300, 5);
+    assert_true(connect_within(server, SHORT_MS, NULL));
+    zk_client_next(&server->client, PATIENCE_MS, &news);
+    assert_int_equal(news.kind, ZK_CLIENT_LOST);
+    assert_non_null(strstr(server->client.error, "no answer for 200 ms"));
+}
+
+TEST(an_answer_that_waits_for_the_client_is_no_silence, server, setup, teardown)
+{
+    static const uint8_t data[LARGE_BYTES];
+    struct buf *out = &server->script;
+    struct zk_client_news news;
+
+    put_hello(out, 30000, 5);
+    size_t at = begin_reply(out, 1, 0);
+
+    zk_put_bytes(out, slice_make(data, LARGE_BYTES));
+    put_stat(out, 1, 0, 0);
+    zk_frame_end(out, at);
+    assert_true(connect_within(server, SHORT_MS, NULL));
+    zk_client_send(&server->client, ZK_CLIENT_GET_DATA, slice_str("/a"), false);
+    (void)poll(NULL, 0, 2 * SHORT_MS); /* The client is busy. */
+    zk_client_next(&server->client, -1, &news);
+    assert_int_equal(news.kind, ZK_CLIENT_REPLY);
+    assert_int_equal(news.data.len, LARGE_BYTES);
 }
 
 TEST(a_server_that_accepts_and_is_silent_has_a_deadline, server, setup, teardown)
