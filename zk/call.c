@@ -10,6 +10,7 @@ void zk_call_free(struct zk_call *take_call)
     budget_shares_give(&take_call->zk->calls, take_call->address_key, take_call->bytes);
     take_call->zk->gave_room = true;
     zk_gather_free(take_call->gather);
+    zk_place_give(take_call);
     zk_request_release(&take_call->req);
     op_request_free(take_call->request);
     buf_release(&take_call->acls);
@@ -89,6 +90,7 @@ struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
     call->conn = conn;
     call->address_key = conn->address_key;
     call->start_us = os_now_us();
+    list_init(&call->place.node);
     buf_init(&call->acls, SIZE_MAX / 2); /* Bounded by the frame. */
     buf_init(&call->names, ZK_REPLY_MAX);
     if (frame.len > 0) {

@@ -2,17 +2,14 @@
  * Long lists of children. What does not fit into one short hold of the lock is read in pages, in as
  * many turns as it takes, and encoded at once. In the end one hold looks at all elements: lists
  * that have changed since they were read are read again, until all show one state. So the lock is
- * held briefly, other connections have their turns between two pages, and the memory is bounded:
- * few calls read lists at a time, of one address fewer, and a call whose client does not read its
- * replies gives its place to others and begins again later.
+ * held briefly, other connections have their turns between two pages, and the memory is bounded by
+ * the places of place.c.
  *
  * A list that changes again and again is in the end read in that last hold, if it is not too long.
  */
 #include "zk/zk_int.h"
 
 enum {
-    GATHERS_MAX = 4,              /* At a time, */
-    GATHERS_ADDRESS_MAX = 2,      /* and for the clients of one address. */
     CHANGES_MAX = 2,              /* A list that has changed so often is read in the last hold, */
     HOLD_NODES_MAX = 50000,       /* which visits so many children. */
     NAME_BYTES = ZK_INT_BYTES + 1 /* The shortest name in a reply. */
@@ -31,9 +28,6 @@ struct part {
 };
 
 struct zk_gather {
-    struct zk *zk;
-    struct list node; /* In zk.gathers. */
-    uint64_t address_key;
     struct op_args all; /* A multi of all elements; lists as OP_STAT, unless they are in_hold. */
     struct op_args one; /* The element, when the request is no multi. */
     struct part *parts;
@@ -82,8 +76,6 @@ static void begin(struct zk_call *call)
     struct zk_gather *gather = mem_zalloc(1, sizeof(*gather));
     const struct zk_request *req = &call->req;
 
-    gather->zk = call->zk;
-    gather->address_key = call->address_key;
     gather->all = req->args;
     if (!req->multi) {
         gather->one = req->args;
@@ -103,25 +95,19 @@ static void begin(struct zk_call *call)
         buf_init(&gather->names[i].bytes, ZK_REPLY_MAX + (size_t)ZK_KEEP_BYTES);
     }
     call->gather = gather;
-    list_push_back(&call->zk->gathers, &gather->node);
 }
 
 void zk_gather_free(struct zk_gather *take_gather)
 {
-    struct zk *zk = NULL;
-
     if (!take_gather) {
         return;
     }
-    zk = take_gather->zk;
     for (uint32_t i = 0; i < take_gather->all.op_count; i++) {
         buf_release(&take_gather->names[i].bytes);
     }
     mem_free(take_gather->names);
     mem_free(take_gather->parts);
-    list_remove(&take_gather->node);
     mem_free(take_gather);
-    zk_order_retry(zk);
 }
 
 /* Gives up what was read. The elements of the request are again as it has them. */
@@ -140,7 +126,6 @@ void zk_gather_drop(struct zk_call *call)
     }
     zk_gather_free(gather);
     call->gather = NULL;
-    call->gather_since_us = 0;
 }
 
 const struct zk_names *zk_gather_names(const struct zk_gather *gather)
@@ -259,42 +244,6 @@ static bool check(struct zk_call *call, struct op_result *result)
 
 /* ---- Turns ---- */
 
-/* Whether lists of one more call may be read. */
-static bool has_place(const struct zk_call *call)
-{
-    uint32_t all = 0;
-    uint32_t address = 0;
-
-    list_for_each_entry (struct zk_gather, gather, node, &call->zk->gathers) {
-        all++;
-        address += gather->address_key == call->address_key ? 1 : 0;
-    }
-    return all < GATHERS_MAX && address < GATHERS_ADDRESS_MAX;
-}
-
-/* Whether the call waits for others, whose lists are read first. */
-static bool must_wait(struct zk_call *call)
-{
-    struct zk *zk = call->zk;
-
-    if (call->gather || has_place(call)) {
-        return false;
-    }
-    list_remove(&call->conn->waiting);
-    list_push_back(&zk->waiting, &call->conn->waiting);
-    return true;
-}
-
-static bool is_late(struct zk_call *call)
-{
-    uint64_t patience_us = (uint64_t)call->zk->limits->request_timeout_ms * 1000;
-
-    if (call->gather_since_us == 0) {
-        call->gather_since_us = call->zk->now_us;
-    }
-    return call->zk->now_us - call->gather_since_us >= patience_us;
-}
-
 static bool needs_page(const struct part *part)
 {
     return part->is_list && !part->in_hold && !part->whole;
@@ -330,10 +279,10 @@ enum zk_gathered zk_gather_run(struct zk_call *call, struct op_result *ret_resul
 {
     enum zk_gathered done = ZK_GATHERED_PART;
 
-    if (is_late(call)) {
+    if (zk_place_is_late(call)) {
         return ZK_GATHERED_LATE;
     }
-    if (must_wait(call)) {
+    if (!zk_place_take(call)) {
         return ZK_GATHERED_PART;
     }
     if (!call->gather) {

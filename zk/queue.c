@@ -150,7 +150,7 @@ void zk_queue_run(struct zk_conn *conn)
         }
     }
     if ((conn->stops & ZK_STOP_UNREAD) && !list_empty(&conn->calls)) {
-        zk_gather_drop(list_first(&conn->calls, struct zk_call, node));
+        zk_run_again(list_first(&conn->calls, struct zk_call, node));
     }
     drop_lost(conn);
     zk_call_promise(conn, 0); /* What it has not used is for others. */

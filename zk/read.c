@@ -130,7 +130,7 @@ bool zk_read_run(struct zk_call *call)
     if (!zk_read_may(call)) {
         return true;
     }
-    if (call->gather_since_us != 0) {
+    if (call->place_since_us != 0) {
         return gather(call);
     }
     op_result_init(&result);

@@ -93,3 +93,9 @@ bool zk_run(struct zk_call *call)
     }
     UNREACHABLE();
 }
+
+void zk_run_again(struct zk_call *call)
+{
+    zk_gather_drop(call);
+    zk_place_give(call);
+}

@@ -90,4 +90,5 @@ void zk_tick(struct zk *zk)
         zk_session_look_all(zk);
     }
     zk_order_retry(zk);
+    zk_place_tick(zk);
 }

@@ -335,7 +335,8 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&zk->turn);
     list_init(&zk->later);
     list_init(&zk->longs);
-    list_init(&zk->gathers);
+    list_init(&zk->places);
+    list_init(&zk->placeless);
     list_init(&zk->held);
     list_init(&zk->roomless);
     list_init(&zk->waiting);

@@ -139,21 +139,22 @@ struct zk {
     struct window_listener listener;
 
     struct subscriber *subscriber;
-    struct list conns;    /* All connections, by zk_conn.node. */
-    struct list turn;     /* By zk_conn.turn: connections with something to run or to send. */
-    struct list later;    /* By zk_conn.turn: their next turn comes after another poll. */
-    struct list longs;    /* By zk_conn.turn: a long reply waits to be written. */
-    bool long_turn;       /* The turn that runs may write a long reply. */
-    struct list gathers;  /* By zk_gather.node: long lists that are being read. */
-    uint64_t now_us;      /* When the clock was read last, for a request or a reply. */
-    uint64_t end_us;      /* When the turn that runs ends. */
-    struct list held;     /* By zk_conn.held: the gate had no room. */
-    struct list waiting;  /* By zk_conn.waiting: a reply waits for changes. */
-    struct list stalled;  /* By zk_conn.stalled: unsent bytes, the longest stalled first. */
-    struct map attached;  /* From the public id of a session to its connection. */
-    bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
-    struct list roomless; /* By zk_conn.roomless: `calls` had no room for the next request. */
-    bool gave_room;       /* Memory of `calls` was given back, and `roomless` was not asked. */
+    struct list conns;     /* All connections, by zk_conn.node. */
+    struct list turn;      /* By zk_conn.turn: connections with something to run or to send. */
+    struct list later;     /* By zk_conn.turn: their next turn comes after another poll. */
+    struct list longs;     /* By zk_conn.turn: a long reply waits to be written. */
+    bool long_turn;        /* The turn that runs may write a long reply. */
+    struct list places;    /* By zk_call.place: calls with a place, which read a long list. */
+    struct list placeless; /* By zk_call.place: calls that wait for a place; see zk_fair_push. */
+    uint64_t now_us;       /* When the clock was read last, for a request or a reply. */
+    uint64_t end_us;       /* When the turn that runs ends. */
+    struct list held;      /* By zk_conn.held: the gate had no room. */
+    struct list waiting;   /* By zk_conn.waiting: a reply waits for changes. */
+    struct list stalled;   /* By zk_conn.stalled: unsent bytes, the longest stalled first. */
+    struct map attached;   /* From the public id of a session to its connection. */
+    bool sessions_unread;  /* A session could not be looked up, because the state was unreadable. */
+    struct list roomless;  /* By zk_conn.roomless: `calls` had no room for the next request. */
+    bool gave_room;        /* Memory of `calls` was given back, and `roomless` was not asked. */
     struct budget_shares watches; /* Memory of watches. */
     struct budget_shares calls;   /* Memory of requests, until the gate has returned them. */
     struct budget_shares pieces;  /* Bytes of frames that are not taken; see ZK_SMALL_BYTES. */
@@ -284,6 +285,13 @@ enum zk_step {
     ZK_BACK    /* The gate has returned its request. */
 };
 
+/* Node of a queue in which the keys take turns: fair.c. */
+struct zk_fair {
+    struct list node;
+    uint64_t key;
+    uint64_t rank; /* Never falls along the queue; it differs for nodes of one key. */
+};
+
 /* One request of a client. A call that is answered at once lives on the stack and borrows the bytes
  * of its frame. */
 struct zk_call {
@@ -307,7 +315,9 @@ struct zk_call {
     uint32_t counted;          /* The same: znodes so far; `acls` has the path of the last one. */
     struct buf names;          /* getEphemerals: paths, encoded. */
     struct zk_gather *gather;  /* Long lists that are being read; NULL: none. */
-    uint64_t gather_since_us;  /* Since when they are read, or wait for that; 0: never. */
+    struct zk_fair place;      /* Node in zk.places, or in zk.placeless. */
+    uint64_t place_since_us;   /* Since when it has a place or waits for one; 0: it does not. */
+    bool placed;               /* It has a place. */
     uint8_t hash[ZK_HASH_LEN]; /* About a session: of its secret. */
 };
 
@@ -356,6 +366,24 @@ bool zk_out_is_full(const struct zk_conn *conn);
 void zk_out_flush(struct zk_conn *conn); /* May cut the connection. */
 void zk_out_release(struct zk_conn *conn);
 void zk_out_relieve(struct zk *zk); /* Closes slow clients while memory is short. */
+
+/* ---- fair.c ---- */
+
+/* Adds the node to a queue of such nodes: behind those of its key, and so far in front that between
+ * two of them no other key has more than one. Nodes are removed by list_remove. */
+void zk_fair_push(struct list *queue, struct zk_fair *node, uint64_t key);
+
+/* ---- place.c: places for calls of the queue that keep much memory for several turns ---- */
+
+/* Whether the call has a place, or takes one. False: its turn comes when it has one, or is late. */
+bool zk_place_take(struct zk_call *call);
+
+/* Gives the place back, or ends the wait for one. */
+void zk_place_give(struct zk_call *call);
+
+/* Whether the call has had its place, or has waited for it, for requestTimeout. */
+bool zk_place_is_late(const struct zk_call *call);
+void zk_place_tick(struct zk *zk); /* Gives those that wait and are late a turn. */
 
 /* ---- order.c: events before replies ---- */
 void zk_order_pump(struct zk *zk, zxid_t until);
@@ -438,7 +466,7 @@ enum zk_gathered zk_gather_run(struct zk_call *call, struct op_result *ret_resul
 const struct zk_names *zk_gather_names(const struct zk_gather *gather);
 void zk_gather_free(struct zk_gather *take_gather); /* Accepts NULL. */
 
-/* Gives the place to other calls, if this one has it; it begins again when it runs. */
+/* Gives up what was read; the call begins again when it runs. */
 void zk_gather_drop(struct zk_call *call);
 
 /* ---- read.c, lists.c, auth.c: requests that this thread runs. True when the request is answered
@@ -455,6 +483,9 @@ bool zk_auth_count(struct zk_call *call);
 
 /* ---- run.c ---- */
 bool zk_run(struct zk_call *call);
+
+/* Gives up what the call has read in a place, and its place; it begins again when it runs. */
+void zk_run_again(struct zk_call *call);
 
 /* ---- queue.c: requests in order ---- */
 

@@ -25,11 +25,11 @@ static void make_list(const char *path, uint32_t count)
     }
 }
 
-static uint32_t count_gathers(void)
+static uint32_t count_places(void)
 {
     uint32_t count = 0;
 
-    for (const struct list *it = bench.zk->gathers.next; it != &bench.zk->gathers; it = it->next) {
+    for (const struct list *it = bench.zk->places.next; it != &bench.zk->places; it = it->next) {
         count++;
     }
     return count;
@@ -166,7 +166,7 @@ TEST_BENCH(long_lists_leave_the_thread_to_others_and_few_are_read_at_a_time)
         deliver(&clients[i]);
         turn(&clients[i], 1);
         turn(&clients[i], 1); /* However fast this machine is, a page is read and others are not. */
-        most = max_u32(count_gathers(), most);
+        most = max_u32(count_places(), most);
     }
     for (int i = 0; i < ROUNDS_MAX && modest.pings < 2; i++) {
         if (modest.pings == 0 || clients[0].replies > 0) {
@@ -175,7 +175,7 @@ TEST_BENCH(long_lists_leave_the_thread_to_others_and_few_are_read_at_a_time)
         }
         for (int k = 0; k < 3; k++) {
             round_all();
-            most = max_u32(count_gathers(), most);
+            most = max_u32(count_places(), most);
         }
         take(&modest);
         take(&clients[0]);
@@ -187,7 +187,7 @@ TEST_BENCH(long_lists_leave_the_thread_to_others_and_few_are_read_at_a_time)
         assert_int_equal(clients[i].err, 0);
         hang_up(&clients[i]);
     }
-    assert_int_equal(count_gathers(), 0);
+    assert_int_equal(count_places(), 0);
     hang_up(&modest);
 }
 
@@ -258,12 +258,12 @@ TEST_BENCH(a_client_that_leaves_ends_the_reading_of_its_list)
     deliver(&client);
     step(&client);
     step(&client);
-    assert_int_equal(count_gathers(), 1);
+    assert_int_equal(count_places(), 1);
     hang_up(&client);
     for (int i = 0; i < ROUNDS_MAX && bench.seats > 0; i++) {
         round_all();
     }
-    assert_int_equal(count_gathers(), 0);
+    assert_int_equal(count_places(), 0);
 }
 
 /* Asks for the list, of which one page is read. */
@@ -313,7 +313,7 @@ TEST_BENCH(clients_that_do_not_read_leave_the_reading_of_lists_to_others)
     }
     for (uint32_t i = 0; i < CLIENTS; i++) {
         begin_list(&clients[i]);
-        assert_int_equal(count_gathers(), i + 1);
+        assert_int_equal(count_places(), i + 1);
     }
     for (uint32_t i = 0; i < CLIENTS; i++) {
         asked[i] += ping(&clients[i]);
@@ -347,7 +347,7 @@ TEST_BENCH(clients_of_one_address_have_a_part_of_the_places)
     for (uint32_t i = 0; i < CLIENTS; i++) {
         begin_list(&clients[i]);
     }
-    assert_int_equal(count_gathers(), 3);
+    assert_int_equal(count_places(), 3);
     assert_non_null(list_first(&clients[CLIENTS - 1].conn->calls, struct zk_call, node)->gather);
     for (uint32_t i = 0; i < CLIENTS; i++) {
         await(&clients[i], 1);
@@ -387,4 +387,65 @@ TEST_BENCH(a_list_that_grows_fast_for_a_while_is_read_in_the_end)
     assert_int_equal(client.replies, 1);
     assert_int_equal(client.err, 0);
     hang_up(&client);
+}
+
+/* A place goes to a client that waits for it, before the next list of the one that had it. */
+TEST_BENCH(a_client_with_many_lists_leaves_its_place_to_those_who_wait)
+{
+    enum {
+        CLIENTS = 3 /* Of one address, which has two places. */
+    };
+    static struct client clients[CLIENTS];
+    struct client *greedy = &clients[0];
+    struct client *waits = &clients[CLIENTS - 1];
+
+    make_list("/long", LONG);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+    }
+    ask(greedy, ZK_GET_CHILDREN, "/long", 0);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        begin_list(&clients[i]);
+    }
+    assert_int_equal(count_places(), 2);
+    for (int i = 0; i < ROUNDS_MAX && greedy->replies == 0; i++) {
+        step(greedy);
+    }
+    step(greedy);
+    step(waits);
+    assert_non_null(list_first(&waits->conn->calls, struct zk_call, node)->gather);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        await(&clients[i], i == 0 ? 2 : 1);
+        assert_int_equal(clients[i].err, 0);
+        hang_up(&clients[i]);
+    }
+}
+
+TEST_BENCH(a_list_that_waits_too_long_for_its_place_is_refused)
+{
+    enum {
+        CLIENTS = 3 /* Of one address, which has two places. */
+    };
+    static struct client clients[CLIENTS];
+    struct client *waits = &clients[CLIENTS - 1];
+
+    make_list("/long", LONG);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        begin_list(&clients[i]);
+    }
+    step(waits);
+    zk_tick(bench.zk);
+    assert_true(list_empty(&waits->conn->turn));
+    list_first(&waits->conn->calls, struct zk_call, node)->place_since_us -=
+        1000 * (uint64_t)bench.gate->limits.request_timeout_ms;
+    zk_tick(bench.zk);
+    assert_false(list_empty(&waits->conn->turn));
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        await(&clients[i], 1);
+        assert_int_equal(clients[i].err, i < CLIENTS - 1 ? 0 : ZK_THROTTLED);
+        hang_up(&clients[i]);
+    }
 }

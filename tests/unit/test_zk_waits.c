@@ -179,3 +179,33 @@ TEST_BENCH(counts_and_ephemerals_show_nothing_before_its_event)
     }
     hang_up(&client);
 }
+
+/* ---- Queues ---- */
+
+TEST(keys_take_turns_in_a_queue)
+{
+    enum {
+        NODES = 7,
+        LATE = 3
+    };
+
+    static const uint64_t keys[NODES] = {1, 1, 1, 2, 2, 3, 1};
+    static const size_t order[NODES] = {0, 3, 5, 1, 4, 2, 6};
+    struct zk_fair nodes[NODES];
+    struct zk_fair late;
+    struct list queue;
+
+    list_init(&queue);
+    for (size_t i = 0; i < NODES; i++) {
+        zk_fair_push(&queue, &nodes[i], keys[i]);
+    }
+    for (size_t i = 0; i < NODES; i++) {
+        assert_ptr_equal(list_pop(&queue), &nodes[order[i]].node);
+        if (i == LATE) { /* A new key waits behind one node of each other one, if that is next. */
+            zk_fair_push(&queue, &late, 4);
+            assert_ptr_equal(queue.next->next, &late.node);
+            list_remove(&late.node);
+        }
+    }
+    assert_true(list_empty(&queue));
+}
