@@ -89,7 +89,7 @@ static bool walk(struct zk_call *call, walk_fn *read_some, enum err *ret_err)
             return false;
         }
     }
-    call->walked = true;
+    call->walked = *ret_err == ERR_OK;
     return true;
 }
 
@@ -104,6 +104,16 @@ static void keep_path(struct zk_call *call, struct slice path)
 static bool is_wanted(struct slice prefix, struct slice path)
 {
     return prefix.len == 0 || slice_starts_with(path, prefix);
+}
+
+void zk_auth_forget(struct zk_call *call)
+{
+    if (call->req.type == ZK_GET_EPHEMERALS) {
+        buf_release(&call->names);
+        buf_clear(&call->acls);
+        call->counted = 0;
+        call->walked = false;
+    }
 }
 
 /* Adds one page to the names. */
@@ -134,6 +144,24 @@ static enum err add_page(struct zk_call *call, bool *ret_more)
     return err;
 }
 
+/* The same, if the page is the only one or the call has a place. ERR_THROTTLED: it waits for one,
+ * and keeps nothing. */
+static enum err add_some(struct zk_call *call, bool *ret_more)
+{
+    enum err err = add_page(call, ret_more);
+
+    if (*ret_more && !zk_place_take(call)) {
+        zk_auth_forget(call);
+        err = ERR_THROTTLED;
+    }
+    return err;
+}
+
+static bool waits_for_place(const struct zk_call *call)
+{
+    return call->place_since_us != 0 && !call->placed;
+}
+
 static void tell_names(struct zk_call *call)
 {
     struct zk_conn *conn = call->conn;
@@ -156,7 +184,11 @@ bool zk_auth_ephemerals(struct zk_call *call)
     if (!zk_read_may(call)) {
         return true;
     }
-    if (!walk(call, add_page, &err)) {
+    if (!call->walked && zk_place_is_late(call)) {
+        zk_reply_code(call, ZK_THROTTLED);
+        return true;
+    }
+    if (waits_for_place(call) || !walk(call, add_some, &err) || waits_for_place(call)) {
         return false;
     }
     if (err != ERR_OK) {
@@ -164,6 +196,12 @@ bool zk_auth_ephemerals(struct zk_call *call)
         return true;
     }
     if (!zk_order_allows(call, call->upto)) {
+        if (!call->placed) {
+            zk_auth_forget(call);
+        }
+        return false;
+    }
+    if (call->names.len > ZK_LONG_REPLY && !zk_turn_takes_long(call->conn)) {
         return false;
     }
     zk_order_saw(call->conn, call->upto);

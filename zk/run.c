@@ -97,5 +97,6 @@ bool zk_run(struct zk_call *call)
 void zk_run_again(struct zk_call *call)
 {
     zk_gather_drop(call);
+    zk_auth_forget(call);
     zk_place_give(call);
 }

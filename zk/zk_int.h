@@ -481,6 +481,9 @@ bool zk_auth_show(struct zk_call *call);
 bool zk_auth_ephemerals(struct zk_call *call);
 bool zk_auth_count(struct zk_call *call);
 
+/* Gives up what getEphemerals has read; it begins again when it runs. */
+void zk_auth_forget(struct zk_call *call);
+
 /* ---- run.c ---- */
 bool zk_run(struct zk_call *call);
 

@@ -449,3 +449,73 @@ TEST_BENCH(a_list_that_waits_too_long_for_its_place_is_refused)
         hang_up(&clients[i]);
     }
 }
+
+/* Many ephemerals are a long list, too. */
+TEST_BENCH(ephemerals_are_read_for_few_clients_at_a_time)
+{
+    enum {
+        CLIENTS = 4,
+        EPHEMERALS = VIEW_NODES_MAX + 200
+    };
+    static struct client clients[CLIENTS];
+    struct wire_reader reader;
+    char path[NAME_MAX_BYTES];
+    uint32_t kept = 0;
+
+    for (int i = 0; i < CLIENTS; i++) {
+        dial(&clients[i], 0);
+        for (int k = 0; k < EPHEMERALS; k++) {
+            (void)snprintf(path, sizeof(path), "/%d-%06d", i, k);
+            zk_ask_create(&clients[i].out, ++clients[i].xid, ZK_CREATE, path, slice_str(""), 1);
+        }
+        await(&clients[i], EPHEMERALS);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        ask(&clients[i], ZK_GET_EPHEMERALS, "", -1);
+        deliver(&clients[i]);
+        step(&clients[i]);
+        kept += list_first(&clients[i].conn->calls, struct zk_call, node)->names.len > 0 ? 1 : 0;
+    }
+    assert_in_range(kept, 1, 2);
+    for (int i = 0; i < CLIENTS; i++) {
+        await(&clients[i], EPHEMERALS + 1);
+        assert_int_equal(clients[i].err, 0);
+        wire_reader_init(&reader, buf_slice(&clients[i].last));
+        assert_int_equal(zk_get_int(&reader), EPHEMERALS);
+        (void)snprintf(path, sizeof(path), "/%d-%06d", i, 0);
+        assert_true(slice_eq(zk_get_bytes(&reader), slice_str(path)));
+        hang_up(&clients[i]);
+    }
+}
+
+/* Several requests without time to be answered: what is kept is dropped with the place. */
+TEST_BENCH(ephemerals_of_a_client_that_does_not_read_are_dropped)
+{
+    struct client client;
+    char path[NAME_MAX_BYTES];
+    uint32_t asked = LONG;
+
+    dial(&client, ROOM);
+    for (int i = 0; i < LONG; i++) {
+        (void)snprintf(path, sizeof(path), "/%06d", i);
+        zk_ask_create(&client.out, ++client.xid, ZK_CREATE, path, slice_str(""), 1);
+    }
+    await(&client, LONG);
+    while (zk_out_unsent(client.conn) + ROOM < ZK_UNREAD_BYTES) {
+        asked += ping(&client);
+    }
+    ask(&client, ZK_GET_EPHEMERALS, "", -1);
+    deliver(&client);
+    turn(&client, 1);
+    const struct zk_call *call = list_first(&client.conn->calls, struct zk_call, node);
+
+    assert_true(call->names.len > 0);
+    assert_int_equal(count_places(), 1);
+    asked += ping(&client);
+    assert_true(client.conn->stops & ZK_STOP_UNREAD);
+    assert_int_equal(call->names.cap, 0);
+    assert_int_equal(count_places(), 0);
+    await(&client, asked + 1);
+    assert_int_equal(client.err, 0);
+    hang_up(&client);
+}
