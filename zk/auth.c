@@ -84,7 +84,7 @@ static bool walk(struct zk_call *call, walk_fn *read_some, enum err *ret_err)
     while (more && *ret_err == ERR_OK) {
         *ret_err = read_some(call, &more);
         zk->now_us = os_now_us();
-        if (more && zk->now_us >= zk->end_us) {
+        if (more && *ret_err == ERR_OK && zk->now_us >= zk->end_us) {
             zk_turn_later(call->conn);
             return false;
         }

@@ -519,3 +519,26 @@ TEST_BENCH(ephemerals_of_a_client_that_does_not_read_are_dropped)
     assert_int_equal(client.err, 0);
     hang_up(&client);
 }
+
+/* ---- A count of many znodes ---- */
+
+TEST_BENCH(a_count_ends_at_its_bound_although_the_turn_is_over)
+{
+    enum {
+        COUNTED_MAX = 1000000
+    };
+    struct client client;
+
+    make_list("/long", VIEW_SEARCH_NODES_MAX + LONG);
+    dial(&client, 0);
+    ask(&client, ZK_GET_ALL_CHILDREN_NUMBER, "/long", -1);
+    deliver(&client);
+    for (int i = 0; i < ROUNDS_MAX && list_empty(&client.conn->calls); i++) {
+        step(&client);
+    }
+    list_first(&client.conn->calls, struct zk_call, node)->counted = COUNTED_MAX;
+    step(&client);
+    assert_int_equal(client.replies, 1);
+    assert_int_equal(client.err, ZK_THROTTLED);
+    hang_up(&client);
+}
