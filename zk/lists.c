@@ -2,7 +2,7 @@
 #include "zk/zk_int.h"
 
 enum {
-    WALK_PATHS = 1000 /* Before other connections have their turn. */
+    PATHS_PER_LOOK = 16 /* Paths between two looks at the clock. */
 };
 
 /* What becomes of a watch that the client had: an event that it has missed, or the watch again. */
@@ -87,21 +87,33 @@ static bool walk_one(struct zk_call *call, uint32_t list, struct slice path)
     return err == ERR_OK && !conn->lost && conn->state != ZK_CUT;
 }
 
+/* Whether the turn has time for one more path. */
+static bool has_time(struct zk_call *call, uint32_t *paths)
+{
+    struct zk *zk = call->zk;
+
+    if (++*paths % PATHS_PER_LOOK != 0) {
+        return true;
+    }
+    zk->now_us = os_now_us();
+    if (zk->now_us >= zk->end_us) {
+        zk_turn_later(call->conn);
+        return false;
+    }
+    return true;
+}
+
 /* Handles the next paths. True when there are none left. */
 static bool walk(struct zk_call *call)
 {
-    uint32_t count = 0;
+    uint32_t paths = 0;
 
     for (uint32_t list = 0; list < ZK_LISTS; list++) {
         struct zk_paths rest = call->req.lists[list];
         struct slice path;
 
         while (zk_paths_next(&rest, &path)) {
-            if (count++ == WALK_PATHS) {
-                zk_turn_later(call->conn);
-                return false;
-            }
-            if (!walk_one(call, list, path)) {
+            if (!has_time(call, &paths) || !walk_one(call, list, path)) {
                 return false;
             }
             call->req.lists[list] = rest;

@@ -105,6 +105,35 @@ TEST_BENCH(those_who_had_their_turn_wait_behind_those_who_had_none)
     }
 }
 
+TEST_BENCH(set_watches_leaves_the_thread_to_others)
+{
+    enum {
+        PATHS = 900,
+        PATH_MAX_BYTES = 16,
+        STEP_PATHS = 50
+    };
+
+    static char text[PATHS][PATH_MAX_BYTES];
+    static const char *paths[PATHS];
+    struct zk_ask_list lists[ZK_LISTS] = {[ZK_LIST_EXISTS] = {paths, PATHS}};
+    struct client client;
+
+    bench.gate->limits.watches_max = PATHS;
+    for (int i = 0; i < PATHS; i++) {
+        (void)snprintf(text[i], PATH_MAX_BYTES, "/w%d", i);
+        paths[i] = text[i];
+    }
+    dial(&client, 0);
+    zk_ask_watches(&client.out, ++client.xid, 0, lists);
+    deliver(&client);
+    step(&client);
+    assert_in_range(client.conn->owner.count, 1, STEP_PATHS);
+    await(&client, 1);
+    assert_int_equal(client.err, 0);
+    assert_int_equal(client.conn->owner.count, PATHS);
+    hang_up(&client);
+}
+
 /* ---- Memory ---- */
 
 TEST_BENCH(pings_of_a_client_that_does_not_read_are_not_answered)
