@@ -103,6 +103,18 @@ static bool has_time(struct zk_call *call, uint32_t *paths)
     return true;
 }
 
+/* Whether one more event may wait for the client. False: the walk continues when the client has
+ * taken some, or the connection has ended. */
+static bool has_room(struct zk_conn *conn)
+{
+    size_t most = conn->zk->limits->socket_queue_bytes_max / 2;
+
+    if (zk_out_events(conn) > most) {
+        zk_out_flush(conn); /* What it does not send is sent in another turn. */
+    }
+    return conn->state != ZK_CUT && zk_out_events(conn) <= most;
+}
+
 /* Handles the next paths. True when there are none left. */
 static bool walk(struct zk_call *call)
 {
@@ -113,7 +125,7 @@ static bool walk(struct zk_call *call)
         struct slice path;
 
         while (zk_paths_next(&rest, &path)) {
-            if (!has_time(call, &paths) || !walk_one(call, list, path)) {
+            if (!has_room(call->conn) || !has_time(call, &paths) || !walk_one(call, list, path)) {
                 return false;
             }
             call->req.lists[list] = rest;

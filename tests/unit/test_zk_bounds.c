@@ -356,6 +356,40 @@ TEST_BENCH(a_client_that_does_not_read_its_events_is_cut)
     hang_up(&other);
 }
 
+/* Of the events that setWatches sends at once no more wait than a client may have. */
+TEST_BENCH(a_client_that_reads_its_missed_events_is_not_cut)
+{
+    enum {
+        EVENTS_BYTES = 10000,
+        PATHS = 100,
+        PATH_BYTES = 1000,
+        ROUNDS = 20
+    };
+
+    static char text[PATHS][PATH_BYTES];
+    static const char *paths[PATHS];
+    struct zk_ask_list lists[ZK_LISTS] = {[ZK_LIST_DATA] = {paths, PATHS}};
+    struct client client;
+
+    bench.gate->limits.socket_queue_bytes_max = EVENTS_BYTES;
+    for (int i = 0; i < PATHS; i++) {
+        (void)snprintf(text[i], PATH_BYTES, "/%0*d", PATH_BYTES - 2, i);
+        paths[i] = text[i];
+    }
+    dial(&client, 1);
+    zk_ask_watches(&client.out, ++client.xid, 0, lists);
+    deliver(&client);
+    for (int i = 0; i < ROUNDS; i++) { /* It reads nothing yet. */
+        round_all();
+    }
+    assert_int_equal(bench.seats, 1);
+    assert_in_range(zk_out_unsent(client.conn), 1, EVENTS_BYTES);
+    await(&client, 1);
+    assert_int_equal(client.err, 0);
+    assert_int_equal(client.events, PATHS);
+    hang_up(&client);
+}
+
 TEST_BENCH(bytes_of_incomplete_requests_are_counted_until_their_connection_ends)
 {
     struct client client;
