@@ -237,19 +237,36 @@ static bool is_still(const char *path, const struct stat *open_file)
            named.st_ino == open_file->st_ino;
 }
 
+/* Opens the file. `*ret_is_new`: this process has made it, so no other one writes it. */
+static int open_or_make(const char *path, bool *ret_is_new)
+{
+    int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int fd = open(path, flags | O_CREAT | O_EXCL, 0600);
+
+    *ret_is_new = fd >= 0;
+    if (fd >= 0 || errno != EEXIST) {
+        return fd;
+    }
+    fd = open(path, flags);
+    errno = fd < 0 && errno == ENOENT ? ESTALE : errno; /* It is gone meanwhile. */
+    return fd;
+}
+
 /* Opens and locks the file. Returns 0; the number of a system error; ESTALE: the name means another
- * file meanwhile. */
+ * file meanwhile; ENOLCK: it cannot be locked, and was there before. */
 static int lock_part(const char *path, int *ret_fd, struct stat *ret_stat)
 {
-    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-    int fd = open(path, flags, 0600);
+    bool is_new = false;
+    int fd = open_or_make(path, &is_new);
     int error = 0;
 
     *ret_fd = fd;
     if (fd < 0) {
         return errno;
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, ret_stat) != 0) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || !is_new)) {
+        error = errno == EWOULDBLOCK ? errno : ENOLCK;
+    } else if (fstat(fd, ret_stat) != 0) {
         error = errno;
     } else if (!is_still(path, ret_stat)) {
         error = ESTALE;
@@ -281,8 +298,10 @@ int backup_part_open(const char *path, const char **ret_why)
     }
     if (error != 0) {
         *ret_why = error == EWOULDBLOCK || error == ESTALE ? "another zabra backup writes this file"
-                   : error == ELOOP                        ? "is a symbolic link: remove it"
-                                                           : strerrordesc_np(error);
+                   : error == ENOLCK ? "exists, and this file system has no locks: remove it if no "
+                                       "other zabra backup writes it"
+                   : error == ELOOP  ? "is a symbolic link: remove it"
+                                     : strerrordesc_np(error);
         return -1;
     }
     *ret_why = judge_part(&part);

@@ -34,8 +34,9 @@ int backup_open(const char *path, struct backup_open *ret_open);
 void backup_close(struct backup_open *open);
 
 /* Opens a file for a backup that is to be written, empty, locked, and readable by its owner only. A
- * file that is there already is used only if it can be what a killed backup has left. Returns the
- * descriptor; -1, with a sentence: it cannot be opened, or another process writes it. */
+ * file that is there already is used only if it can be what a killed backup has left; on a file
+ * system without locks it is never used. Returns the descriptor; -1, with a sentence: it cannot be
+ * opened, or another process writes it. */
 int backup_part_open(const char *path, const char **ret_why);
 
 /* Writes why bytes of a backup could not be written; of a full disk also how many there are about,

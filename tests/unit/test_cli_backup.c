@@ -18,9 +18,11 @@ enum {
 #define NOW (INT64_C(1790000000) * 1000)
 
 static char folder[64];
+static int flock_error; /* Of each flock(); 0: it works. */
 
 static void set_up(void)
 {
+    flock_error = 0;
     (void)snprintf(folder, sizeof folder, "/tmp/zabra-backup-XXXXXX");
     assert_non_null(mkdtemp(folder));
 }
@@ -216,6 +218,10 @@ int flock(int fd, int operation)
     if (call) {
         call();
     }
+    if (flock_error != 0) {
+        errno = flock_error;
+        return -1;
+    }
     return (int)syscall(SYS_flock, fd, operation);
 }
 
@@ -280,6 +286,42 @@ TEST(a_part_is_a_file_of_its_own, set_up, tear_down)
     assert_true(fd >= 0);
     assert_true(run("test ! -s $F/x.part && test $(stat -c %a $F/x.part) = 600"));
     assert_int_equal(close(fd), 0);
+}
+
+/* As on some network file systems. One file is then for one process, because it makes it. */
+TEST(a_backup_needs_no_locks, set_up, tear_down)
+{
+    static const int errors[] = {ENOLCK, ENOSYS, EOPNOTSUPP, EBADF};
+    char part[128];
+    struct backup_lock lock;
+    const char *why = NULL;
+
+    (void)snprintf(part, sizeof part, "%s", in_folder("20260921T141320.000Z-full.backup.part"));
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        flock_error = errors[i];
+        assert_int_equal(backup_dir_lock(folder, &lock), 0);
+        assert_false(lock.is_held);
+        int fd = backup_part_open(part, &why);
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "bytes", 5), 5);
+        backup_parts_remove(folder, false); /* Perhaps another process writes it. */
+        assert_int_equal(backup_part_open(part, &why), -1);
+        assert_string_equal(why, "exists, and this file system has no locks: remove it if no other "
+                                 "zabra backup writes it");
+        assert_true(run("test $(stat -c %s $F/*.part) = 5 && test $(stat -c %a $F/*.part) = 600"));
+        assert_int_equal(close(fd), 0);
+        assert_int_equal(unlink(part), 0);
+        backup_dir_unlock(&lock);
+    }
+}
+
+TEST(a_part_in_no_directory_is_refused)
+{
+    const char *why = NULL;
+
+    assert_int_equal(backup_part_open("/nowhere/x.part", &why), -1);
+    assert_string_equal(why, "No such file or directory");
 }
 
 TEST(a_directory_is_locked_by_one, set_up, tear_down)
