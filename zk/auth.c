@@ -201,7 +201,7 @@ bool zk_auth_ephemerals(struct zk_call *call)
         }
         return false;
     }
-    if (call->names.len > ZK_LONG_REPLY && !zk_turn_takes_long(call->conn)) {
+    if (call->names.len > ZK_LONG_REPLY && !zk_turn_takes_long(call)) {
         return false;
     }
     zk_order_saw(call->conn, call->upto);

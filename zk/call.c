@@ -246,5 +246,6 @@ void zk_call_release_all(struct zk_conn *conn)
     }
     conn->next = &conn->calls;
     conn->unrun = 0;
+    list_remove(&conn->longs.node);
     zk_call_promise(conn, 0);
 }

@@ -239,6 +239,7 @@ static struct zk_conn *conn_new(struct zk *zk, const struct zk_arrival *arrival)
                      zk->limits->watch_bytes_max);
     list_push_back(&zk->conns, &conn->node);
     list_init(&conn->turn);
+    list_init(&conn->longs.node);
     list_init(&conn->held);
     list_init(&conn->roomless);
     list_init(&conn->waiting);

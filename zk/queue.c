@@ -98,7 +98,8 @@ static bool answer_first(struct zk_conn *conn)
 {
     struct zk_call *call = list_first(&conn->calls, struct zk_call, node);
 
-    if (list_empty(&conn->calls) || conn->next == &call->node || call->step == ZK_INSIDE) {
+    if (list_empty(&conn->calls) || conn->next == &call->node || call->step == ZK_INSIDE ||
+        !list_empty(&conn->longs.node)) {
         return false;
     }
     if (!needs_gate(call)) {

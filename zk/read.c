@@ -76,7 +76,7 @@ static bool reply(struct zk_call *call, const struct op_result *result)
         zk_reply_code(call, ZK_THROTTLED);
         return true;
     }
-    if (!zk_order_allows(call, zxid) || (size > ZK_LONG_REPLY && !zk_turn_takes_long(conn))) {
+    if (!zk_order_allows(call, zxid) || (size > ZK_LONG_REPLY && !zk_turn_takes_long(call))) {
         return false;
     }
     gate_note_request(call->zk->gate, &call->req.args, &conn->principal);

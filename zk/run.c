@@ -99,4 +99,5 @@ void zk_run_again(struct zk_call *call)
     zk_gather_drop(call);
     zk_auth_forget(call);
     zk_place_give(call);
+    list_remove(&call->conn->longs.node);
 }

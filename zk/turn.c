@@ -14,15 +14,16 @@ void zk_turn_later(struct zk_conn *conn)
     list_push_back(&conn->zk->later, &conn->turn);
 }
 
-bool zk_turn_takes_long(struct zk_conn *conn)
+/* Long lists, which keep one of a few places meanwhile, are as those of one more address. */
+bool zk_turn_takes_long(struct zk_call *call)
 {
-    struct zk *zk = conn->zk;
+    struct zk_conn *conn = call->conn;
+    struct zk *zk = call->zk;
     bool takes = zk->long_turn;
 
     zk->long_turn = false;
-    if (!takes) {
-        list_remove(&conn->turn);
-        list_push_back(&zk->longs, &conn->turn);
+    if (!takes && list_empty(&conn->longs.node)) {
+        zk_fair_push(&zk->longs, &conn->longs, call->placed ? 0 : conn->address_key);
     }
     return takes;
 }

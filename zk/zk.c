@@ -115,12 +115,13 @@ static uint64_t turn_us(const struct zk *zk)
     return min_u64(ZK_TURNS_US / count, ZK_WORK_US);
 }
 
-/* Gives the first of these connections its turn. Returns the time after it. */
-static uint64_t give_turn(struct zk *zk, struct list *conns, uint64_t now_us, uint64_t work_us)
+/* Gives the connection its turn. Returns the time after it. */
+static uint64_t give_turn(struct zk_conn *conn, uint64_t now_us, uint64_t work_us)
 {
-    zk->now_us = now_us;
-    zk->end_us = now_us + work_us;
-    zk_conn_turn(list_take(conns, struct zk_conn, turn));
+    list_remove(&conn->turn);
+    conn->zk->now_us = now_us;
+    conn->zk->end_us = now_us + work_us;
+    zk_conn_turn(conn);
     return os_now_us();
 }
 
@@ -133,11 +134,11 @@ static void give_turns(struct zk *zk)
     uint64_t end_us = now_us + ZK_TURNS_US;
 
     while (!list_empty(&zk->turn) && now_us < end_us) {
-        now_us = give_turn(zk, &zk->turn, now_us, work_us);
+        now_us = give_turn(list_first(&zk->turn, struct zk_conn, turn), now_us, work_us);
     }
     if (!list_empty(&zk->longs)) {
         zk->long_turn = true;
-        (void)give_turn(zk, &zk->longs, now_us, work_us);
+        (void)give_turn(list_take(&zk->longs, struct zk_conn, longs.node), now_us, work_us);
         zk->long_turn = false;
     }
 }

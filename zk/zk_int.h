@@ -142,7 +142,7 @@ struct zk {
     struct list conns;     /* All connections, by zk_conn.node. */
     struct list turn;      /* By zk_conn.turn: connections with something to run or to send. */
     struct list later;     /* By zk_conn.turn: their next turn comes after another poll. */
-    struct list longs;     /* By zk_conn.turn: a long reply waits to be written. */
+    struct list longs;     /* By zk_conn.longs: the first call waits to write a long reply. */
     bool long_turn;        /* The turn that runs may write a long reply. */
     struct list places;    /* By zk_call.place: calls with a place, which read a long list. */
     struct list placeless; /* By zk_call.place: calls that wait for a place; see zk_fair_push. */
@@ -225,6 +225,13 @@ struct zk_unsent {
     size_t fresh;
 };
 
+/* Node of a queue in which the keys take turns: fair.c. */
+struct zk_fair {
+    struct list node;
+    uint64_t key;
+    uint64_t rank; /* Never falls along the queue; it differs for nodes of one key. */
+};
+
 struct zk_conn {
     struct zk *zk;
     int fd;
@@ -240,6 +247,7 @@ struct zk_conn {
     struct ev_io io;     /* One for both directions: most connections are idle. */
     struct list node;
     struct list turn;
+    struct zk_fair longs; /* Node in zk.longs: the connection also has other turns meanwhile. */
     void *seat;
     struct op_principal principal;
     struct watch_owner owner;
@@ -283,13 +291,6 @@ enum zk_step {
     ZK_NEW,    /* Not started, or waiting to run. */
     ZK_INSIDE, /* The gate has its request. */
     ZK_BACK    /* The gate has returned its request. */
-};
-
-/* Node of a queue in which the keys take turns: fair.c. */
-struct zk_fair {
-    struct list node;
-    uint64_t key;
-    uint64_t rank; /* Never falls along the queue; it differs for nodes of one key. */
 };
 
 /* One request of a client. A call that is answered at once lives on the stack and borrows the bytes
@@ -343,8 +344,9 @@ bool zk_close_is_begun(const struct zk_conn *conn);
 void zk_turn_soon(struct zk_conn *conn);  /* At the end of this round of the loop. */
 void zk_turn_later(struct zk_conn *conn); /* After another poll. */
 
-/* Whether this turn may write a long reply. False: another one will, behind those of others. */
-bool zk_turn_takes_long(struct zk_conn *conn);
+/* Whether this turn may write a long reply to the call. False: another one will, behind those of
+ * others, and until then no other reply is written but to pings. */
+bool zk_turn_takes_long(struct zk_call *call);
 void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop);
 
 /* The loop waits, or waits no longer, for bytes (EV_READ) or for room (EV_WRITE). */

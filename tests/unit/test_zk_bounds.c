@@ -284,6 +284,118 @@ TEST_BENCH(long_replies_are_written_behind_the_turns_of_others)
     hang_up(&modest);
 }
 
+enum {
+    FLOOD_CLIENTS = 8,
+    FLOOD_DATA_BYTES = 1 << 16,
+    FLOOD_READS = (3 << 20) / FLOOD_DATA_BYTES
+};
+
+/* Clients of one address, each of which waits to get a long reply. */
+static void flood(struct client *clients)
+{
+    static uint8_t data[FLOOD_DATA_BYTES];
+    struct op_args args;
+
+    op_args_init(&args, OP_CREATE);
+    args.path = slice_str("/data");
+    args.data = slice_make(data, sizeof(data));
+    assert_int_equal(zk_bench_write(&bench, &args), ERR_OK);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        dial(&clients[i], 0);
+        ask(&clients[i], ZK_GET_DATA, "/data", 1);
+        await(&clients[i], 1);
+    }
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        ask_data(&clients[i], "/data", FLOOD_READS);
+        deliver(&clients[i]);
+        step(&clients[i]);
+        assert_int_equal(clients[i].replies, 1);
+    }
+}
+
+TEST_BENCH(a_client_that_waits_for_a_long_reply_gets_pings_and_events)
+{
+    static struct client clients[FLOOD_CLIENTS];
+    struct client *waits = &clients[FLOOD_CLIENTS - 1];
+    struct client *leaves = &clients[FLOOD_CLIENTS - 2];
+
+    flood(clients);
+    zk_ask_plain(&waits->out, ZK_XID_PING, ZK_PING);
+    deliver(waits);
+    write_one(OP_SET, "/data", "");
+    hang_up(leaves);
+    for (int i = 0; i < 3; i++) {
+        round_all();
+    }
+    take(waits);
+    assert_int_equal(waits->pings, 1);
+    assert_int_equal(waits->events, 1);
+    assert_int_equal(waits->replies, 2);
+    assert_int_equal(bench.seats, FLOOD_CLIENTS - 1);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        if (&clients[i] != leaves) {
+            await(&clients[i], &clients[i] == waits ? 3 : 2);
+            assert_int_equal(clients[i].err, 0);
+            hang_up(&clients[i]);
+        }
+    }
+}
+
+static int count_longs(void)
+{
+    int count = 0;
+
+    list_for_each (it, &bench.zk->longs) {
+        count++;
+    }
+    return count;
+}
+
+/* A long list, which has a place meanwhile, waits as if it had an address of its own. */
+TEST_BENCH(a_long_reply_waits_behind_one_of_each_other_address)
+{
+    enum {
+        CHILDREN = VIEW_NODES_MAX + 200,
+        NAME_BYTES = 2000
+    };
+    static struct client clients[FLOOD_CLIENTS];
+    static char path[NAME_BYTES + 16];
+    struct client modest;
+    struct client list;
+
+    write_one(OP_CREATE, "/long", "");
+    for (int i = 0; i < CHILDREN; i++) {
+        (void)snprintf(path, sizeof(path), "/long/%0*d", NAME_BYTES, i);
+        write_one(OP_CREATE, path, "");
+    }
+    dial(&modest, 0);
+    dial(&list, 0);
+    modest.conn->address_key = 1;
+    flood(clients);
+    ask_data(&modest, "/data", FLOOD_READS);
+    deliver(&modest);
+    step(&modest);
+    ask(&list, ZK_GET_CHILDREN, "/long", 0);
+    deliver(&list);
+    for (int i = 0; i < ROUNDS_MAX && count_longs() < FLOOD_CLIENTS + 2; i++) {
+        step(&list);
+    }
+    for (int i = 0; i < 3; i++) {
+        round_all();
+    }
+    assert_int_equal(count_longs(), FLOOD_CLIENTS - 1);
+    assert_true(list_empty(&modest.conn->longs.node) && list_empty(&list.conn->longs.node));
+    await(&modest, 1);
+    await(&list, 1);
+    assert_int_equal(list.err, 0);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        await(&clients[i], 2);
+        hang_up(&clients[i]);
+    }
+    hang_up(&modest);
+    hang_up(&list);
+}
+
 static void adjust(struct config_clients *limits)
 {
     limits->socket_queue_bytes_max = 8 << 20;
