@@ -275,11 +275,17 @@ static enum zk_gathered read_pages(struct zk_call *call)
     return ZK_GATHERED_ALL;
 }
 
+/* Whether all pages are read: then only the wait for the reply is long. */
+static bool is_whole(const struct zk_gather *gather)
+{
+    return gather && gather->at == gather->all.op_count;
+}
+
 enum zk_gathered zk_gather_run(struct zk_call *call, struct op_result *ret_result)
 {
     enum zk_gathered done = ZK_GATHERED_PART;
 
-    if (zk_place_is_late(call)) {
+    if (!is_whole(call->gather) && zk_place_is_late(call)) {
         return ZK_GATHERED_LATE;
     }
     if (!zk_place_take(call)) {

@@ -488,6 +488,34 @@ TEST_BENCH(ephemerals_are_read_for_few_clients_at_a_time)
     }
 }
 
+TEST_BENCH(a_list_that_was_read_is_not_late_because_it_waits_to_be_written)
+{
+    enum {
+        CHILDREN = VIEW_NODES_MAX + 200,
+        NAME_BYTES = 2000
+    };
+
+    static char path[NAME_BYTES + NAME_MAX_BYTES];
+    struct client client;
+
+    write_one(OP_CREATE, "/long", "");
+    for (int i = 0; i < CHILDREN; i++) {
+        (void)snprintf(path, sizeof(path), "/long/%0*d", NAME_BYTES, i);
+        write_one(OP_CREATE, path, "");
+    }
+    dial(&client, 0);
+    ask(&client, ZK_GET_CHILDREN, "/long", 0);
+    deliver(&client);
+    for (int i = 0; i < ROUNDS_MAX && list_empty(&bench.zk->longs); i++) {
+        step(&client);
+    }
+    list_first(&client.conn->calls, struct zk_call, node)->place_since_us -=
+        1000 * (uint64_t)bench.gate->limits.request_timeout_ms;
+    await(&client, 1);
+    assert_int_equal(client.err, 0);
+    hang_up(&client);
+}
+
 /* Several requests without time to be answered: what is kept is dropped with the place. */
 TEST_BENCH(ephemerals_of_a_client_that_does_not_read_are_dropped)
 {
