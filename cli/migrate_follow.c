@@ -103,20 +103,24 @@ static int follow(struct migrate *migrate, int64_t idle_ms)
     while (code == CMD_OK && !migrate_is_stopped(migrate, 0)) {
         uint64_t before = migrate->events;
         uint64_t now_ms = os_now_ms();
+        bool is_idle = idle_ms > 0 && now_ms >= busy_ms + (uint64_t)idle_ms;
         uint64_t wait_ms = idle_ms > 0 ? busy_ms + (uint64_t)idle_ms - now_ms : 1000;
+        /* A server that is behind its leader, or hangs, sends no events either. */
+        bool connected = is_idle ? migrate_sync(migrate) == MIGRATE_DONE
+                                 : gather(migrate, (int64_t)min_u64(wait_ms, 1000));
 
-        if (idle_ms > 0 && now_ms >= busy_ms + (uint64_t)idle_ms) {
+        if (is_idle && connected && migrate->events == before) {
             return CMD_OK;
         }
-        bool connected = gather(migrate, (int64_t)min_u64(wait_ms, 1000));
-
         if (connected && map_count(&migrate->dirty) > 0) {
             connected = copy_changes(migrate, &code);
         }
         if (code == CMD_OK && (!connected || migrate->lost_events)) {
             code = recover(migrate);
+            connected = false;
         }
-        busy_ms = migrate->events != before ? os_now_ms() : busy_ms;
+        /* What changed without a connection had no events. */
+        busy_ms = !connected || migrate->events != before ? os_now_ms() : busy_ms;
     }
     return code;
 }

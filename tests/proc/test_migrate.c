@@ -69,25 +69,27 @@ static void lag(const char *late)
     assert_int_equal(setenv("LAG",
                             "python3 -c \"$LAGGING\" ${FROM#*:} >$D/port & s=$!; "
                             "trap 'kill $s' EXIT; eval \"$LIB\"; await '[ -s $D/port ]'; "
-                            "FROM=127.0.0.1:$(cat $D/port)",
+                            "FROM=127.0.0.1:$(cat $D/port)\n",
                             1),
                      0);
 }
 
 /* Begins to follow the source, with these options; the messages are in $D/said. After `eval
- * "$LIB$FOLLOW"` a line ends it with `cut_over`. Each znode /mark comes through the migration. */
+ * "$LIB$FOLLOW"` a line ends it with `cut_over`, or waits for its end with `ended`. Each znode
+ * /mark comes through the migration. */
 static void follow(const char *options)
 {
     char text[SHELL_LINE_MAX];
 
     (void)snprintf(text, sizeof(text),
                    MIGRATE " --watch %s >$D/report 2>$D/said & p=$!; "
-                           "trap 'kill -9 $p' EXIT; "
+                           "trap 'kill -9 $p $s' EXIT; "
                            "source() { ZABRA_ENDPOINTS=$FROM zabra \"$@\"; }; "
                            "mark() { source create /mark && await 'zabra get /mark' && "
                            "source rm /mark && await '! zabra get /mark'; }; "
-                           "cut_over() { trap - EXIT; kill -INT $p; wait $p; r=$?; "
+                           "ended() { wait $p; r=$?; trap - EXIT; [ -z \"$s\" ] || kill $s; "
                            "cat $D/report $D/said; return $r; }; "
+                           "cut_over() { kill -INT $p; ended; }; "
                            "await 'grep following $D/said' || { cat $D/said; exit 99; }\n",
                    options);
     assert_int_equal(setenv("FOLLOW", text, 1), 0);
@@ -213,6 +215,32 @@ TEST(a_second_signal_ends_the_wait_for_a_frozen_source, set_up, tear_down)
     ensemble_signal(&source, 0, SIGSTOP);
     assert_int_equal(shell("touch $D/frozen"), 0);
     shell_finish(&job, 130, "run the command again with --into to continue");
+}
+
+TEST(time_without_a_connection_is_not_idle, set_up, tear_down)
+{
+    struct shell_job job;
+
+    follow("--into --until-idle 5s");
+    shell_start(&job, "%s", "eval \"$LIB$FOLLOW\"; ended");
+    ENSEMBLE_WAIT(&target, shell("grep -qs following $D/said") == 0);
+    ensemble_kill(&source, 0);
+    assert_int_equal(shell("sleep 6"), 0);
+    uint64_t back_ms = os_now_ms();
+
+    ensemble_start(&source, 0);
+    shell_finish(&job, 0, "connecting again");
+    assert_true(os_now_ms() >= back_ms + 5000);
+    ensemble_wait_ready(&source, 0);
+}
+
+TEST(a_server_that_is_behind_is_not_idle, set_up, tear_down)
+{
+    lag("[ $N != 2 ] || { date +%s%3N >$D/at && ZABRA_ENDPOINTS=$FROM zabra create /late x; }");
+    follow("--into --until-idle 2s");
+    shell_expect("eval \"$LAG$FOLLOW\"; ended", 0, "verified");
+    assert_int_equal(shell("[ $(date +%%s%%3N) -ge $(($(cat $D/at) + 2000)) ]"), 0);
+    shell_expect("zabra get /late", 0, "x");
 }
 
 TEST(a_znode_that_the_target_refuses_is_named, set_up, tear_down)
