@@ -8,17 +8,18 @@
 
 enum {
     UUID_LEN = 36,
-    PLAIN_LEN = 12,     /* A word of a sentence has at most so many small letters. */
-    HASH_LEN = 28,      /* A SHA-1 in base64, as ACLs have it. */
-    KEY_LINES_MAX = 300 /* Lines of a private key: RSA with 16384 bits has 200. */
+    PLAIN_LEN = 12,      /* A word of a sentence has at most so many small letters. */
+    USERINFO_MAX = 1024, /* Bytes of "://user:password@". */
+    HASH_LEN = 28,       /* A SHA-1 in base64, as ACLs have it. */
+    KEY_LINES_MAX = 300  /* Lines of a private key: RSA with 16384 bits has 200. */
 };
 
 /* A value behind one of these words, in any case, is a secret. */
 static const char *const words[] = {
-    "password",   "passwd",    "passphrase",  "pwd",         "secret",     "token",
-    "api_key",    "api-key",   "apikey",      "credential",  "basic ",     "bearer ",
-    "zk-session", "signature", "superdigest", "private_key", "privatekey", "access_key",
-    "-key",       "_key",      "pass",        "pw=",         "pw:",        "pw\""};
+    "password",    "passwd",      "passphrase", "pwd",        "secret",  "token",      "api_key",
+    "api-key",     "apikey",      "credential", "basic ",     "bearer ", "zk-session", "signature",
+    "superdigest", "private_key", "privatekey", "access_key", "-key",    "_key",       "pass",
+    "pw=",         "pw:",         "pw\"",       "pw'",        "pw\\"};
 
 /* All that follows on the line is a secret. */
 static const char *const heads[] = {"authorization", "cookie"};
@@ -138,21 +139,35 @@ static size_t hash_at(struct slice text)
     return 1 + HASH_LEN;
 }
 
-/* Returns the length of "://user:password@" at the beginning; 0: there is none. */
+/* Whether a slash or question mark behind this text, which follows "://", ends the name of a host:
+ * the text has no password, but at most a port. */
+static bool is_host(struct slice text)
+{
+    size_t at = text.len;
+
+    while (at > 0 && isdigit(text.data[at - 1])) {
+        at--;
+    }
+    return begins(text, "[") || !memchr(text.data, ':', text.len) || text.data[at - 1] == ':';
+}
+
+/* Returns the length of "://user:password@" at the beginning; 0: there is none. The password may
+ * have each of the characters that end it in a URL that is well-formed. */
 static size_t userinfo_at(struct slice text)
 {
+    size_t end = min_size(text.len, USERINFO_MAX);
+    size_t len = 0;
+
     if (!begins(text, "://")) {
         return 0;
     }
-    for (size_t i = 3; i < text.len && !isspace(text.data[i]); i++) {
-        if (text.data[i] == '/' || text.data[i] == '"' || text.data[i] == '?') {
+    for (size_t i = 3; i < end && !isspace(text.data[i]) && text.data[i] != '"'; i++) {
+        if (strchr("/?", text.data[i]) && len == 0 && is_host(slice_make(text.data + 3, i - 3))) {
             return 0;
         }
-        if (text.data[i] == '@') {
-            return i + 1;
-        }
+        len = text.data[i] == '@' ? i + 1 : len;
     }
-    return 0;
+    return len;
 }
 
 /* Returns the length of what is not blank, nor one of these characters. */
@@ -175,6 +190,18 @@ static size_t value_len(struct slice text, const char *ends)
         at += text.data[at] == '\\' ? 2 : 1; /* An escaped quote belongs to the value. */
     }
     return min_size(at, text.len);
+}
+
+/* Returns the length of a value behind "name: ", as in YAML. It may have blanks, and other
+ * delimiters than a double quote where no blank follows. */
+static size_t plain_len(struct slice text)
+{
+    size_t at = value_len(text, "\"',;&");
+
+    while (at + 1 < text.len && text.data[at] != '"' && !isspace(text.data[at + 1])) {
+        at += 1 + value_len(slice_from(text, at + 1), "\"',;&");
+    }
+    return at;
 }
 
 static bool is_quote(uint8_t byte)
@@ -299,14 +326,18 @@ static bool holds_one(struct slice text, const char *set)
     return false;
 }
 
-/* What ends a value, which follows these bytes: within quotes a quote; behind "name: ", as in YAML,
- * no blank. */
-static const char *value_ends(struct slice between)
+/* Returns the length of a value, which follows these bytes: within quotes up to the same quote. */
+static size_t len_behind(struct slice between, struct slice value)
 {
-    if (holds_one(between, "\"'")) {
-        return "\"'";
+    uint8_t last = between.len > 0 ? between.data[between.len - 1] : 0;
+
+    if (is_quote(last)) {
+        return value_len(value, (const char[]){(char)last, '\0'});
     }
-    return holds(between, ": ") ? "\"',;&" : " \t\"',;&";
+    if (holds_one(between, "\"'")) {
+        return value_len(value, "\"'");
+    }
+    return holds(between, ": ") ? plain_len(value) : value_len(value, " \t\"',;&");
 }
 
 /* Returns the length of the rest of a name, its separator, and the value up to the next blank,
@@ -329,7 +360,7 @@ static size_t value_at(struct slice text, bool needs_separator)
     if (needs_separator && !holds_one(between, ":=") && !(between.len > 0 && is_odd(rest))) {
         return 0;
     }
-    return holds_one(between, "{[") ? text.len : at + value_len(rest, value_ends(between));
+    return holds_one(between, "{[") ? text.len : at + len_behind(between, rest);
 }
 
 /* Returns how many bytes at the beginning are a secret; `*ret_keep` of them name it and are kept.
@@ -367,22 +398,50 @@ static size_t secret_at(struct slice text, size_t *ret_keep)
     return found > 0 ? found : uuid_at(text);
 }
 
-bool redact_begins_in_key(struct slice text)
-{
-    for (int i = 0; i < KEY_LINES_MAX && text.len > 0; i++) {
-        struct slice line = slice_cut(&text, '\n');
+/* A line of a private key in PEM. */
+enum key_line {
+    KEY_NONE,
+    KEY_BEGIN,
+    KEY_END,
+    KEY_TORN /* Begin or end: the first half of the line is missing. */
+};
 
-        if (holds(line, "PRIVATE KEY-----")) {
-            return holds(line, "-----END") && !holds(line, "-----BEGIN");
+/* Returns what the first or the last mark of a private key in the line is, if it has one. */
+static enum key_line key_line(struct slice line, bool wants_last)
+{
+    enum key_line kind = KEY_TORN;
+    enum key_line found = KEY_NONE;
+
+    for (size_t at = 0; at < line.len && (wants_last || found == KEY_NONE); at++) {
+        struct slice rest = slice_from(line, at);
+
+        if (begins(rest, "-----BEGIN")) {
+            kind = KEY_BEGIN;
+        } else if (begins(rest, "-----END")) {
+            kind = KEY_END;
+        } else if (begins(rest, "PRIVATE KEY-----") || begins(rest, "PRIVATE KEY BLOCK-----")) {
+            found = kind;
         }
     }
-    return false;
+    return found;
+}
+
+bool redact_begins_in_key(struct slice text)
+{
+    enum key_line first = KEY_NONE;
+
+    for (int i = 0; i < KEY_LINES_MAX && text.len > 0 && first == KEY_NONE; i++) {
+        first = key_line(slice_cut(&text, '\n'), false);
+    }
+    return first == KEY_END;
 }
 
 void redact_log_line(struct redaction *redaction, struct slice line, struct buf *out)
 {
-    if (holds(line, "PRIVATE KEY-----")) {
-        redaction->in_key = holds(line, "-----BEGIN") && !holds(line, "-----END");
+    enum key_line last = key_line(line, true);
+
+    if (last != KEY_NONE) {
+        redaction->in_key = last == KEY_BEGIN;
         buf_append_str(out, REDACTED "\n");
         return;
     }

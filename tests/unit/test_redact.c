@@ -34,62 +34,76 @@ static void expect(const char *text, bool is_config, const char *want)
     buf_release(&out);
 }
 
+static const char *const lines[] = {
+    "password=" SECRET,
+    "password: " SECRET " more",
+    "{\"password\":\"" SECRET "\",\"x\":1}",
+    "{\"password\": \"with blanks " SECRET "\"}",
+    "PASSWORD = '" SECRET "'",
+    "{\"password\":\"ab\\\"cd" SECRET "\"}",
+    "{\"secret\":{\"value\":\"" SECRET "\"}}",
+    "{\"secret\": [ \"a\", \"" SECRET "\" ]}",
+    "pass=" SECRET,
+    "DB_PASS: " SECRET,
+    "curl -u super:" SECRET " http://zk1:9998",
+    "curl -fsu super:" SECRET " http://zk1:9998",
+    "curl --user=super:" SECRET,
+    "--user super:" SECRET,
+    "addauth digest alice:" SECRET,
+    "digest:alice:" SECRET,
+    "used token " SECRET " of alice",
+    "X-Auth-Key: " SECRET,
+    "encryption-key=" SECRET,
+    "db_password=\"a " SECRET "\" x",
+    "peerSecret=" SECRET,
+    "client_secret=" SECRET "&x=1",
+    "GET /x?token=" SECRET "&y=2 HTTP/1.1",
+    "access_token: " SECRET,
+    "api_key=" SECRET ", api-key:" SECRET,
+    "Authorization: Basic " SECRET " and more " SECRET,
+    "authorization=Digest username=a, response=" SECRET,
+    "sent Basic " SECRET,
+    "sent bearer " SECRET,
+    "Cookie: a=1; b=" SECRET,
+    "set-cookie=" SECRET,
+    "Zk-Session: " SECRET,
+    "superDigest=super:" SECRET,
+    "https://user:" SECRET "@zk1:9998/x",
+    "https://" SECRET "@zk1:9998/x",
+    "aws_secret_access_key=" SECRET,
+    "X-Amz-Signature=" SECRET,
+    "passphrase => " SECRET,
+    "-----BEGIN PRIVATE KEY-----\n" SECRET "\n" SECRET "\n-----END PRIVATE KEY-----\nafter",
+    "-----BEGIN EC PRIVATE KEY-----\n" SECRET "\n-----END EC PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n" SECRET,
+    SECRET "\n" SECRET "\n-----END RSA PRIVATE KEY-----\nafter", /* The beginning is missing. */
+    "curl -u admin:'two " SECRET "' http://zk1:9998",
+    "curl -u 'admin:two " SECRET "' http://zk1:9998",
+    "{\"scheme\":\"digest\",\"id\":\"bob:" SECRET "\"}",
+    "{\"auth\": \"digest\", \"id\": \"bob:two " SECRET "\"}",
+    "pw=" SECRET,
+    "{\"pw\":\"" SECRET "\"}",
+    "password: two " SECRET,
+    "--auth=digest:bob:two " SECRET,
+    "--password 'two " SECRET "'",
+    "{\"password\":\"it's " SECRET "\"}",
+    "password='a \"quoted\" " SECRET "'",
+    "https://user:p@" SECRET "@zk1/x",
+    "https://user:a/" SECRET "@zk1/x",
+    "https://user:a?" SECRET "@zk1/x",
+    "https://user:p@a/" SECRET "@zk1/x",
+    "password: a," SECRET,
+    "password: a;b&" SECRET ", user: bob",
+    "password: it's " SECRET,
+    "{\\\"pw\\\":\\\"" SECRET "\\\"}",
+    "{'pw': '" SECRET "'}",
+    "-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----\n" SECRET,
+    SECRET "\n-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----\n" SECRET,
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\n" SECRET "\n-----END PGP PRIVATE KEY BLOCK-----",
+};
+
 TEST(no_form_of_a_secret_stays_in_a_log)
 {
-    static const char *const lines[] = {
-        "password=" SECRET,
-        "password: " SECRET " more",
-        "{\"password\":\"" SECRET "\",\"x\":1}",
-        "{\"password\": \"with blanks " SECRET "\"}",
-        "PASSWORD = '" SECRET "'",
-        "{\"password\":\"ab\\\"cd" SECRET "\"}",
-        "{\"secret\":{\"value\":\"" SECRET "\"}}",
-        "{\"secret\": [ \"a\", \"" SECRET "\" ]}",
-        "pass=" SECRET,
-        "DB_PASS: " SECRET,
-        "curl -u super:" SECRET " http://zk1:9998",
-        "curl -fsu super:" SECRET " http://zk1:9998",
-        "curl --user=super:" SECRET,
-        "--user super:" SECRET,
-        "addauth digest alice:" SECRET,
-        "digest:alice:" SECRET,
-        "used token " SECRET " of alice",
-        "X-Auth-Key: " SECRET,
-        "encryption-key=" SECRET,
-        "db_password=\"a " SECRET "\" x",
-        "peerSecret=" SECRET,
-        "client_secret=" SECRET "&x=1",
-        "GET /x?token=" SECRET "&y=2 HTTP/1.1",
-        "access_token: " SECRET,
-        "api_key=" SECRET ", api-key:" SECRET,
-        "Authorization: Basic " SECRET " and more " SECRET,
-        "authorization=Digest username=a, response=" SECRET,
-        "sent Basic " SECRET,
-        "sent bearer " SECRET,
-        "Cookie: a=1; b=" SECRET,
-        "set-cookie=" SECRET,
-        "Zk-Session: " SECRET,
-        "superDigest=super:" SECRET,
-        "https://user:" SECRET "@zk1:9998/x",
-        "https://" SECRET "@zk1:9998/x",
-        "aws_secret_access_key=" SECRET,
-        "X-Amz-Signature=" SECRET,
-        "passphrase => " SECRET,
-        "-----BEGIN PRIVATE KEY-----\n" SECRET "\n" SECRET "\n-----END PRIVATE KEY-----\nafter",
-        "-----BEGIN EC PRIVATE KEY-----\n" SECRET "\n-----END EC PRIVATE KEY-----",
-        "-----BEGIN PRIVATE KEY-----\n" SECRET,
-        SECRET "\n" SECRET "\n-----END RSA PRIVATE KEY-----\nafter", /* The beginning is missing. */
-        "curl -u admin:'two " SECRET "' http://zk1:9998",
-        "curl -u 'admin:two " SECRET "' http://zk1:9998",
-        "{\"scheme\":\"digest\",\"id\":\"bob:" SECRET "\"}",
-        "{\"auth\": \"digest\", \"id\": \"bob:two " SECRET "\"}",
-        "pw=" SECRET,
-        "{\"pw\":\"" SECRET "\"}",
-        "password: two " SECRET,
-        "--auth=digest:bob:two " SECRET,
-        "--password 'two " SECRET "'",
-    };
-
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         struct buf out;
 
@@ -106,6 +120,9 @@ TEST(sessions_and_hashes_are_removed)
 {
     expect("PUT /sessions/v1/" UUID " 200", false, "PUT /sessions/v1/=" REDACTED " 200\n");
     expect("acl digest:alice:" HASH " cdrwa", false, "acl digest:alice:=" REDACTED " cdrwa\n");
+    expect("a-----END PRIVATE KEY----------BEGIN CERTIFICATE-----\nx", false, REDACTED "\nx\n");
+    expect("-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\nx",
+           false, REDACTED "\n" REDACTED "\nx\n");
     expect("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nx", false,
            REDACTED "\n" REDACTED "\nx\n");
 }
@@ -123,9 +140,14 @@ TEST(what_is_no_secret_stays)
     static const char line[] =
         "2026-11-22T07:04:51.000Z WARN auth 3 wrong passwords of user alice from 10.0.0.7\n"
         "request=c0a4 remote=10.0.0.7 method=GET route=znodes target=/znodes/v1/app status=200\n"
-        "leader elected: epoch 5, zxid 0x500000012, http://10.0.0.7:9998/x@y\n";
+        "leader elected: epoch 5, zxid 0x500000012, http://10.0.0.7:9998/x@y\n"
+        "http://zk1/x@y https://[::1]:9998/x@y https://[::1]/x@y http://zk1:9998?mail=x@y\n";
 
     expect(line, false, line);
+    expect("{password: x, user: bob}", false, "{password=" REDACTED ", user: bob}\n");
+    expect("{\"password\":\"x\",\"user\":\"bob\"}", false,
+           "{\"password=" REDACTED "\",\"user\":\"bob\"}\n");
+    expect("https://user:x@zk1:9998/a", false, "https://" REDACTED "@zk1:9998/a\n");
 }
 
 /* Comments and unknown keys may hold anything. */
