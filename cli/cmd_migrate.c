@@ -176,18 +176,18 @@ static int check_target(struct migrate *migrate)
     const struct args *args = &migrate->cli->args;
     bool has_top = migrate_target_load(&migrate->target) &&
                    migrate_index_get(&migrate->target.index, slice_make("", 0));
-    size_t others = migrate->target.index.count - has_top;
+    uint64_t others = migrate->target.index.count - has_top + migrate->target.unreadable;
 
     if (migrate->target.code != CMD_OK) {
         return migrate->target.code;
     }
     migrate->replaces = args_has(args, "replace");
-    if (migrate->replaces || args_has(args, "into") ||
-        (others == 0 && migrate->target.unreadable == 0)) {
+    if (migrate->replaces || args_has(args, "into") || others == 0) {
         return CMD_OK;
     }
     return cli_fail(migrate->cli, CMD_CONFLICT, "NotEmpty",
-                    "%s of zabra has %zu znodes already: --into copies into it (also to continue "
+                    "%s of zabra has %" PRIu64
+                    " znodes already: --into copies into it (also to continue "
                     "an interrupted migration), --replace also deletes what the source does not "
                     "have",
                     migrate->target.top, others);
@@ -206,7 +206,7 @@ static json_t *report_of(const struct migrate *migrate, json_t *extra)
     const struct migrate_figures *pass = &migrate->pass;
     const uint64_t *done = migrate->target.done;
     bool verified = migrate->writes && migrate_is_equal(migrate) && pass->extra == 0 &&
-                    migrate->target.refused_count == 0;
+                    migrate->target.refused_count == 0 && migrate->target.unreadable == 0;
     json_t *report = json_pack(
         "{s:b,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "dryRun", !migrate->writes,
         "verified", verified, "znodes", (json_int_t)pass->znodes, "bytes", (json_int_t)pass->bytes,
@@ -216,6 +216,8 @@ static json_t *report_of(const struct migrate *migrate, json_t *extra)
         "ttls", (json_int_t)migrate->ttls, "countersAhead", (json_int_t)pass->ahead, "onlyInTarget",
         (json_int_t)kept(migrate), "refused", (json_int_t)migrate->target.refused_count);
 
+    (void)json_object_set_new(report, "unreadable",
+                              json_integer((json_int_t)migrate->target.unreadable));
     (void)json_object_set_new(report, "events", json_integer((json_int_t)migrate->events));
     (void)json_object_set(report, "notCopied", migrate->target.refused);
     (void)json_object_set(report, "differing", migrate->differing);
@@ -230,8 +232,9 @@ static void say_report(const struct migrate *migrate, json_t *report)
     out_facts(out, report,
               "znodes:znodes, bytes:bytes, created:created, overwritten:changed, deleted:deleted, "
               "counters set:counters, containers:containers, ttls:ttls, changes followed:events, "
-              "ephemerals left out:ephemerals, only in zabra:onlyInTarget, counters "
-              "ahead:countersAhead, not copied:refused, verified:verified");
+              "ephemerals left out:ephemerals, only in zabra:onlyInTarget, not readable in "
+              "zabra:unreadable, counters ahead:countersAhead, not copied:refused, "
+              "verified:verified");
     if (!migrate->writes || !migrate_is_settled(migrate)) {
         JSONR_EACH (path, migrate->differing) {
             out_say(out, "differs: %s\n", json_string_value(path));
@@ -243,6 +246,12 @@ static void say_report(const struct migrate *migrate, json_t *report)
     if (kept(migrate) > 0 && !migrate->replaces) {
         out_note(out, "znodes that only zabra has stay without --replace, and both sides are not "
                       "equal");
+    }
+    if (migrate->target.unreadable > 0) {
+        out_note(out,
+                 "zabra does not show %" PRIu64 " znodes to this user, nor what is below them, so "
+                 "the migration could not compare them: run it as the super user",
+                 migrate->target.unreadable);
     }
     out_note(out,
              "left out, because ZooKeeper's protocol does not show them or they "
@@ -384,8 +393,8 @@ const struct cmd cmd_migrate = {
             "to sessions. With --watch it then follows the changes until Ctrl-C, when the\n"
             "writers have been stopped, and verifies. Run it as the super user (--user): other\n"
             "users cannot set counters and foreign ACLs. Exit code 9: some znodes were not\n"
-            "copied, or differ; 0 but not verified: zabra has other znodes besides. All other\n"
-            "commands work with zabra only.\n",
+            "copied, or differ; 0 but not verified: zabra has other znodes besides, or\n"
+            "some that this user may not read. All other commands work with zabra only.\n",
     .options = {CMD_VALUE("from", 0, "HOST:PORT,...[/CHROOT]",
                           "the ZooKeeper; the port may be left out (2181)"),
                 {.name = "auth",

@@ -183,6 +183,7 @@ static bool export(struct migrate_target *target, struct loading *loading)
 
     progress_clear(&target->progress);
     buf_init(&loading->line, TRANSFER_LINE_MAX);
+    target->unreadable = 0;
     code = transfer_run(target->cli, &transfer);
     buf_release(&loading->line);
     buf_release(&transfer.answer);

@@ -31,7 +31,7 @@ struct migrate_target {
     const char *top;
     struct migrate_index index;
     bool exists;         /* The top exists. */
-    uint64_t unreadable; /* Znodes that the export has left out. */
+    uint64_t unreadable; /* Znodes that the export has left out with all below them. */
     struct buf lines;
     size_t starts[MIGRATE_LINES_MAX]; /* Where each line begins. */
     enum migrate_kind kinds[MIGRATE_LINES_MAX];

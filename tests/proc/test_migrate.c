@@ -304,3 +304,17 @@ TEST(a_refused_root_is_named, set_up, tear_down)
     shell_expect("FROM=$FROM/big; " MIGRATE " --into 2>&1", 9, "not copied: /: ");
     shell_expect("zabra get /child", 0, "x");
 }
+
+TEST(unreadable_znodes_of_the_target_are_counted, set_up, tear_down)
+{
+    shell_expect("zabra acl /app/mine creator " EVE, 0, "");
+    shell_expect_json("zabra migrate --from $FROM --into --no-counters -o json", 0,
+                      ".verified == false and .unreadable == 1 and .onlyInTarget == 0 and "
+                      ".refused == 0");
+    shell_expect("zabra migrate --from $FROM --into --no-counters 2>&1 >$D/report", 0,
+                 "zabra does not show 1 znodes to this user");
+    shell_expect_json(MIGRATE " --replace -o json", 0, ".verified and .unreadable == 0");
+    shell_expect("zabra acl /app/secret/key creator " EVE, 0, "");
+    shell_expect("zabra migrate --from $FROM --prefix /app/secret --no-counters 2>&1", 4,
+                 "/app/secret of zabra has 1 znodes already");
+}
