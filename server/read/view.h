@@ -64,10 +64,11 @@ void view_read_done(struct view *view);
  *
  * search: entries whose name matches args->pattern (glob.h) and whose data contains the bytes of
  * args->data (empty: any), depth first, after args->after; at most args->limit (0: 1,000, which is
- * also the maximum). The search visits at most VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX
- * of data, for about VIEW_SEARCH_US; with `more` the next search continues after result->after.
- * When the client may not read a znode, only its name is compared, and nothing below it is found. A
- * search of more than 1,000 znodes spans several states: zxid is that of the first state.
+ * also the maximum), and no more after VIEW_BYTES_MAX of paths. The search visits at most
+ * VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX of data, for about VIEW_SEARCH_US; with
+ * `more` the next search continues after result->after. When the client may not read a znode, only
+ * its name is compared, and nothing below it is found. A search of more than 1,000 znodes spans
+ * several states: zxid is that of the first state.
  *
  * getacl: needs READ or ADMIN; without ADMIN the hashes of digest ids are hidden.
  *

@@ -194,7 +194,8 @@ static bool sift(struct search *search)
             keep(search, &found->entries[i]);
         }
         i++;
-        more = result->entry_count < search->limit && os_now_us() < search->end_us;
+        more = result->entry_count < search->limit && result->arena.len < VIEW_BYTES_MAX &&
+               os_now_us() < search->end_us;
     }
     result->looked += i;
     if (i > 0) {

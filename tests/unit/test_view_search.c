@@ -301,3 +301,41 @@ TEST(a_large_subtree_takes_several_searches, fixture, setup, teardown)
     assert_int_equal(found, MANY / 1000);
     assert_true(searches >= 3);
 }
+
+TEST(a_search_that_finds_long_paths_ends_early, fixture, setup, teardown)
+{
+    enum {
+        LEVELS = 60,
+        NAME_BYTES = 250,
+        CHILDREN = 300,
+        PATH_BYTES = LEVELS * (NAME_BYTES + 1) + 8
+    };
+
+    static char path[PATH_BYTES];
+    static char cursor[PATH_BYTES];
+    uint32_t found = 0;
+    size_t len = 0;
+
+    for (int i = 0; i < LEVELS; i++) {
+        len += (size_t)snprintf(path + len, PATH_BYTES - len, "/%0*d", NAME_BYTES, i);
+        make(fixture, path, "");
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        (void)snprintf(path + len, PATH_BYTES - len, "/%06d", i);
+        make(fixture, path, "");
+    }
+    do {
+        struct op_result *result = &fixture->result;
+
+        begin(fixture, "/", "0*", "");
+        fixture->args.after = slice_str(cursor);
+        op_result_release(result);
+        op_result_init(result);
+        view_run(fixture->view, &fixture->anonymous, &fixture->args, result);
+        assert_true(result->arena.len <= VIEW_BYTES_MAX + 2 * PATH_BYTES);
+        found += result->entry_count;
+        (void)snprintf(cursor, PATH_BYTES, "%.*s", (int)result->after.len,
+                       result->more ? (const char *)result->after.data : "");
+    } while (fixture->result.more);
+    assert_int_equal(found, LEVELS + CHILDREN);
+}
