@@ -56,14 +56,10 @@ static int judge_export(const struct cli *cli, const struct exporting *exporting
     int64_t ephemerals = jsonr_number(last, "skippedEphemerals");
     int64_t unreadable = jsonr_number(last, "skippedUnreadable");
     int64_t masked = jsonr_number(last, "maskedAcls");
+    int code = transfer_judge_end(cli, last);
 
-    if (jsonr_at(last, "error")) {
-        return cli_fail(cli, CMD_FAILED, jsonr_text(last, "error.code"),
-                        "the export is incomplete: %s", jsonr_text(last, "error.detail"));
-    }
-    if (!jsonr_at(last, "end")) {
-        return cli_fail(cli, CMD_FAILED, "CutOff",
-                        "the export is incomplete: it was cut off; export again");
+    if (code != CMD_OK) {
+        return code;
     }
     if (ephemerals > 0) {
         (void)fprintf(

@@ -69,8 +69,8 @@ struct loading {
     size_t listed; /* Names that were to be listed; with `last` they form a ring. */
     bool known;    /* Only names of znodes that the source had. */
     bool last;
-    bool ended;
-    bool faulty;
+    json_t *end; /* The line that ends the export, or reports what failed; NULL: not yet. */
+    bool faulty; /* A line is malformed, or too long. */
 };
 
 static uint32_t perm_bit(const char *name)
@@ -123,9 +123,9 @@ static bool load_line(struct loading *loading, struct slice line)
     json_auto_t *json = jsonr_parse(line, NULL);
     const json_t *path = jsonr_at(json, "path");
 
-    if (jsonr_at(json, "end")) {
-        loading->ended = true;
-        loading->target->unreadable = (uint64_t)jsonr_number(json, "skippedUnreadable");
+    if (jsonr_at(json, "end") || jsonr_at(json, "error")) {
+        json_decref(loading->end);
+        loading->end = json_incref(json);
         return true;
     }
     if (jsonr_at(json, "export")) {
@@ -168,6 +168,17 @@ static bool load_bytes(void *ctx, struct slice bytes)
     return goes;
 }
 
+/* Takes the result of an export. Returns CMD_OK, or the code of a reported error. */
+static int judge(const struct migrate_target *target, const struct loading *loading, int code)
+{
+    if (loading->faulty) {
+        return cli_fail(target->cli, CMD_FAILED, "BadAnswer",
+                        "zabra sends what is not a line of an export, or longer than %d bytes",
+                        (int)TRANSFER_LINE_MAX);
+    }
+    return code == CMD_OK ? transfer_judge_end(target->cli, loading->end) : cli_tell(target->cli);
+}
+
 static bool export(struct migrate_target *target, struct loading *loading)
 {
     struct transfer transfer = {.input = -1,
@@ -183,21 +194,16 @@ static bool export(struct migrate_target *target, struct loading *loading)
 
     progress_clear(&target->progress);
     buf_init(&loading->line, TRANSFER_LINE_MAX);
-    target->unreadable = 0;
     code = transfer_run(target->cli, &transfer);
     buf_release(&loading->line);
     buf_release(&transfer.answer);
     target->exists = code == CMD_OK;
-    if (code == CMD_NO_NODE) {
-        return true;
+    target->unreadable = (uint64_t)jsonr_number(loading->end, "skippedUnreadable");
+    if (code != CMD_NO_NODE) {
+        target->code = judge(target, loading, code);
     }
-    if (code == CMD_OK && (!loading->ended || loading->faulty)) {
-        code = cli_fail(target->cli, CMD_FAILED, "CutOff", "the export of zabra is incomplete");
-    } else if (code != CMD_OK) {
-        code = cli_tell(target->cli);
-    }
-    target->code = code;
-    return code == CMD_OK;
+    json_decref(loading->end);
+    return target->code == CMD_OK;
 }
 
 bool migrate_target_load(struct migrate_target *target)

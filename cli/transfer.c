@@ -270,3 +270,16 @@ int transfer_run(struct cli *cli, struct transfer *transfer)
                               cli->settings.endpoints)
                 : code;
 }
+
+int transfer_judge_end(const struct cli *cli, const json_t *last)
+{
+    if (jsonr_at(last, "error")) {
+        return cli_fail(cli, CMD_FAILED, jsonr_text(last, "error.code"),
+                        "the export is incomplete: %s", jsonr_text(last, "error.detail"));
+    }
+    if (!jsonr_at(last, "end")) {
+        return cli_fail(cli, CMD_FAILED, "CutOff",
+                        "the export is incomplete: it was cut off; run the command again");
+    }
+    return CMD_OK;
+}

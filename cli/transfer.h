@@ -40,4 +40,8 @@ struct transfer {
  * code with the reason in client->error. Initialises `answer`, which the caller releases. */
 int transfer_run(struct cli *cli, struct transfer *transfer);
 
+/* Checks the line that ended an export, or reported what failed; NULL: neither came. Returns
+ * CMD_OK, or the code of a reported error. */
+int transfer_judge_end(const struct cli *cli, const json_t *last);
+
 #endif

@@ -318,3 +318,39 @@ TEST(unreadable_znodes_of_the_target_are_counted, set_up, tear_down)
     shell_expect("zabra migrate --from $FROM --prefix /app/secret --no-counters 2>&1", 4,
                  "/app/secret of zabra has 1 znodes already");
 }
+
+/* Answers like a replica whose export ends with the line $LAST. Prints its port. */
+static const char ending[] =
+    "import os\n"
+    "from http.server import *\n"
+    "class Answer(BaseHTTPRequestHandler):\n"
+    "    def do_GET(self):\n"
+    "        self.send_response(200)\n"
+    "        self.send_header('Zk-Zxid', '0x7')\n"
+    "        self.end_headers()\n"
+    "        self.wfile.write(b'{\"export\":1}\\n' + os.environ['LAST'].encode() + b'\\n')\n"
+    "    def log_message(self, *words): pass\n"
+    "server = HTTPServer(('127.0.0.1', 0), Answer)\n"
+    "print(server.server_port, flush=True)\n"
+    "server.serve_forever()\n";
+
+static void expect_end(const char *last, const char *said)
+{
+    assert_int_equal(setenv("LAST", last, 1), 0);
+    shell_expect("rm -f $D/port; python3 -c \"$ENDING\" >$D/port & s=$!; trap 'kill $s' EXIT; "
+                 "eval \"$LIB\"; await '[ -s $D/port ]'; "
+                 "zabra migrate --from $FROM --no-counters --endpoints 127.0.0.1:$(cat $D/port) "
+                 "2>&1",
+                 1, said);
+}
+
+TEST(an_incomplete_export_is_named, set_up, tear_down)
+{
+    assert_int_equal(setenv("ENDING", ending, 1), 0);
+    expect_end(
+        "{\"error\":{\"code\":\"TooLarge\",\"detail\":\"more than maxExportBytes changed\"}}",
+        "the export is incomplete: more than maxExportBytes changed");
+    expect_end("{\"path\":\"\",\"data64\":\"\"}", "it was cut off");
+    expect_end("{\"path\":\"\",\"data64\":\"*\"}", "not a line of an export");
+    expect_end("[", "not a line of an export");
+}
