@@ -503,6 +503,15 @@ static bool is_heard(struct zk_client *client)
                           client->timeout_ms);
 }
 
+/* Sends what waits, and a ping when one is due. Returns false when the connection is lost. */
+static bool send_due(struct zk_client *client, uint64_t now_ms)
+{
+    if (now_ms >= client->sent_ms + (uint64_t)(client->session_ms / PINGS)) {
+        put_ping(client);
+    }
+    return flush(client);
+}
+
 void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_news *ret_news)
 {
     uint64_t end_ms = wait_ms < 0 ? UINT64_MAX : os_now_ms() + (uint64_t)wait_ms;
@@ -535,10 +544,7 @@ void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_
         }
         uint64_t now_ms = os_now_ms();
 
-        if (now_ms >= client->sent_ms + (uint64_t)(client->session_ms / PINGS)) {
-            put_ping(client);
-        }
-        if (!flush(client)) {
+        if (!send_due(client, now_ms)) {
             lose(client, ret_news);
             return;
         }
