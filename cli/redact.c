@@ -9,17 +9,26 @@
 enum {
     UUID_LEN = 36,
     PLAIN_LEN = 12,      /* A word of a sentence has at most so many small letters. */
-    USERINFO_MAX = 1024, /* Bytes of "://user:password@". */
+    USERINFO_MAX = 1024, /* Of "://user:password@" the end is looked for in so many bytes. */
+    PORT_LEN = 5,        /* Digits of the greatest port. */
+    NESTED_MAX = 4,      /* Names of secrets one behind the other. */
     HASH_LEN = 28,       /* A SHA-1 in base64, as ACLs have it. */
     KEY_LINES_MAX = 300  /* Lines of a private key: RSA with 16384 bits has 200. */
 };
 
 /* A value behind one of these words, in any case, is a secret. */
 static const char *const words[] = {
-    "password",    "passwd",      "passphrase", "pwd",        "secret",  "token",      "api_key",
-    "api-key",     "apikey",      "credential", "basic ",     "bearer ", "zk-session", "signature",
-    "superdigest", "private_key", "privatekey", "access_key", "-key",    "_key",       "pass",
-    "pw=",         "pw:",         "pw\"",       "pw'",        "pw\\"};
+    "password",   "passwd",    "passphrase",  "pwd",         "secret",     "token",
+    "api_key",    "api-key",   "apikey",      "credential",  "basic ",     "bearer ",
+    "zk-session", "signature", "superdigest", "private_key", "privatekey", "access_key",
+    "-key",       "_key",      "pass",        "pw"};
+
+/* What makes the bytes behind a word a value. */
+enum need {
+    NEED_NONE,      /* Any word is one: the name is an option, or a scheme such as "Basic". */
+    NEED_ODD,       /* A separator, or that they look like no word of a sentence. */
+    NEED_SEPARATOR, /* A separator: "pw" is also a part of words and paths. */
+};
 
 /* All that follows on the line is a secret. */
 static const char *const heads[] = {"authorization", "cookie"};
@@ -139,35 +148,26 @@ static size_t hash_at(struct slice text)
     return 1 + HASH_LEN;
 }
 
-/* Whether a slash or question mark behind this text, which follows "://", ends the name of a host:
- * the text has no password, but at most a port. */
+/* Whether a slash, question mark or quote behind this text, which follows "://", ends the name of a
+ * host: the text has no password, but at most a port. */
 static bool is_host(struct slice text)
 {
-    size_t at = text.len;
+    size_t at = slice_find(text, ':') + 1;
 
-    while (at > 0 && isdigit(text.data[at - 1])) {
-        at--;
+    if (begins(text, "[") || at > text.len) {
+        return true;
     }
-    return begins(text, "[") || !memchr(text.data, ':', text.len) || text.data[at - 1] == ':';
-}
+    struct slice port = slice_from(text, at);
 
-/* Returns the length of "://user:password@" at the beginning; 0: there is none. The password may
- * have each of the characters that end it in a URL that is well-formed. */
-static size_t userinfo_at(struct slice text)
-{
-    size_t end = min_size(text.len, USERINFO_MAX);
-    size_t len = 0;
-
-    if (!begins(text, "://")) {
-        return 0;
+    while (port.len > 0 && port.data[port.len - 1] == '\\') {
+        port.len--; /* An escaped quote follows. */
     }
-    for (size_t i = 3; i < end && !isspace(text.data[i]) && text.data[i] != '"'; i++) {
-        if (strchr("/?", text.data[i]) && len == 0 && is_host(slice_make(text.data + 3, i - 3))) {
-            return 0;
+    for (size_t i = 0; i < port.len; i++) {
+        if (!isdigit(port.data[i])) {
+            return false;
         }
-        len = text.data[i] == '@' ? i + 1 : len;
     }
-    return len;
+    return port.len > 0 && port.len <= PORT_LEN;
 }
 
 /* Returns the length of what is not blank, nor one of these characters. */
@@ -177,6 +177,33 @@ static size_t word_len(struct slice text, const char *ends)
 
     while (len < text.len && !isspace(text.data[len]) && !strchr(ends, text.data[len])) {
         len++;
+    }
+    return len;
+}
+
+/* Returns the length of "://user:password@" at the beginning; 0: there is none. The password may
+ * have each of the characters that end it in a URL that is well-formed. If the text is long, all up
+ * to the next blank counts as password. */
+static size_t userinfo_at(struct slice text)
+{
+    size_t len = 0;
+
+    if (!begins(text, "://")) {
+        return 0;
+    }
+    for (size_t i = 3; i < text.len && !isspace(text.data[i]); i++) {
+        bool is_end = strchr("/?\"", text.data[i]) != NULL;
+
+        if (i == USERINFO_MAX) {
+            return i + word_len(slice_from(text, i), "");
+        }
+        if (is_end && len == 0 && is_host(slice_make(text.data + 3, i - 3))) {
+            return 0;
+        }
+        if (text.data[i] == '"' && len > 0) {
+            break;
+        }
+        len = text.data[i] == '@' ? i + 1 : len;
     }
     return len;
 }
@@ -192,8 +219,8 @@ static size_t value_len(struct slice text, const char *ends)
     return min_size(at, text.len);
 }
 
-/* Returns the length of a value behind "name: ", as in YAML. It may have blanks, and other
- * delimiters than a double quote where no blank follows. */
+/* Returns the length of a value behind "name: " or "name = ", as in YAML. It may have blanks, and
+ * other delimiters than a double quote where no blank follows. */
 static size_t plain_len(struct slice text)
 {
     size_t at = value_len(text, "\"',;&");
@@ -209,6 +236,19 @@ static bool is_quote(uint8_t byte)
     return byte == '"' || byte == '\'';
 }
 
+/* Returns the length of what stands before the closing quote. A doubled quote belongs to the value,
+ * as in YAML. */
+static size_t quoted_len(struct slice text, uint8_t quote)
+{
+    const char ends[] = {(char)quote, '\0'};
+    size_t at = value_len(text, ends);
+
+    while (at + 1 < text.len && text.data[at + 1] == quote) {
+        at += 2 + value_len(slice_from(text, at + 2), ends);
+    }
+    return at;
+}
+
 /* Returns the length of "name:value" at the beginning, `*ret_name` that of "name:"; 0: there is
  * none. `before`: the byte before it; within quotes the value may have blanks. */
 static size_t pair_at(struct slice text, uint8_t before, size_t *ret_name)
@@ -222,9 +262,9 @@ static size_t pair_at(struct slice text, uint8_t before, size_t *ret_name)
     struct slice value = slice_from(text, name + 1);
 
     if (value.len > 0 && is_quote(value.data[0])) {
-        len = 1 + value_len(slice_from(value, 1), (const char[]){(char)value.data[0], '\0'});
+        len = 1 + quoted_len(slice_from(value, 1), value.data[0]);
     } else if (is_quote(before)) {
-        len = value_len(value, (const char[]){(char)before, '\0'});
+        len = quoted_len(value, before);
     } else {
         len = word_len(value, "\"',");
     }
@@ -332,21 +372,31 @@ static size_t len_behind(struct slice between, struct slice value)
     uint8_t last = between.len > 0 ? between.data[between.len - 1] : 0;
 
     if (is_quote(last)) {
-        return value_len(value, (const char[]){(char)last, '\0'});
+        return quoted_len(value, last);
     }
     if (holds_one(between, "\"'")) {
         return value_len(value, "\"'");
     }
-    return holds(between, ": ") ? plain_len(value) : value_len(value, " \t\"',;&");
+    bool is_plain = isspace(last) ? holds_one(between, ":=") : holds(between, ": ");
+
+    return is_plain ? plain_len(value) : value_len(value, " \t\"',;&");
+}
+
+/* Whether a string of Python such as u'...' begins here. */
+static bool is_prefixed(struct slice text)
+{
+    return text.len > 1 && strchr("bBrRuU", text.data[0]) && is_quote(text.data[1]);
 }
 
 /* Returns the length of the rest of a name, its separator, and the value up to the next blank,
- * quote or delimiter; of an object or a list, the rest of the line. 0: there is no value. */
-static size_t value_at(struct slice text, bool needs_separator)
+ * quote or delimiter; of an object or a list, the rest of the line. 0: there is no value.
+ * `*ret_value` is where the value begins. */
+static size_t value_at(struct slice text, enum need need, size_t *ret_value)
 {
     size_t at = 0;
 
-    while (at < text.len && (isalnum(text.data[at]) || strchr("_-.", text.data[at]))) {
+    while (need != NEED_SEPARATOR && at < text.len &&
+           (isalnum(text.data[at]) || strchr("_-.", text.data[at]))) {
         at++; /* "passwordFile", "token_id". */
     }
     size_t name = at;
@@ -354,35 +404,51 @@ static size_t value_at(struct slice text, bool needs_separator)
     while (at < text.len && strchr("\"'\\ \t:=>{[", text.data[at])) {
         at++;
     }
+    at += is_prefixed(slice_from(text, at)) ? 2 : 0;
+
     struct slice between = slice_make(text.data + name, at - name);
     struct slice rest = slice_from(text, at);
+    bool is_odd_word = need == NEED_ODD && between.len > 0 && is_odd(rest);
 
-    if (needs_separator && !holds_one(between, ":=") && !(between.len > 0 && is_odd(rest))) {
+    *ret_value = at;
+    if (need != NEED_NONE && !holds_one(between, ":=") && !is_odd_word) {
         return 0;
     }
     return holds_one(between, "{[") ? text.len : at + len_behind(between, rest);
 }
 
-/* Returns how many bytes at the beginning are a secret; `*ret_keep` of them name it and are kept.
- */
-static size_t secret_at(struct slice text, size_t *ret_keep)
+/* Returns the length of a name, of which `word` bytes behind the dashes are in the list, and its
+ * value, which begins at `*ret_value`; 0: there is no value. */
+static size_t named_at(struct slice text, size_t dashes, size_t word, size_t *ret_value)
+{
+    size_t at = dashes + word;
+    bool is_scheme = text.data[at - 1] == ' ';
+    enum need need = word == strlen("pw") ? NEED_SEPARATOR : NEED_ODD;
+
+    need = dashes > 0 || is_scheme ? NEED_NONE : need;
+    size_t value = value_at(slice_from(text, at), need, ret_value);
+
+    *ret_value += at;
+    return value > 0 ? at + value : 0;
+}
+
+/* Returns how many bytes at the beginning are a secret; `*ret_keep` of them name it and are kept,
+ * and its value begins at `*ret_value`. */
+static size_t secret_at(struct slice text, size_t *ret_keep, size_t *ret_value)
 {
     size_t dashes = begins(text, "--") ? 2 : 0; /* An option: any word behind it is its value. */
     size_t word = word_at(slice_from(text, dashes), words, COUNT(words));
     size_t head = word_at(text, heads, COUNT(heads));
 
     *ret_keep = 0;
+    *ret_value = text.len;
     if (head > 0) {
         *ret_keep = head;
         return text.len;
     }
     if (word > 0) {
-        word += dashes;
-        bool is_whole = strchr(" =:", text.data[word - 1]) != NULL; /* "Basic ...", "pw=...". */
-        size_t value = value_at(slice_from(text, word), !is_whole && dashes == 0);
-
-        *ret_keep = word;
-        return value > 0 ? word + value : 0;
+        *ret_keep = dashes + word;
+        return named_at(text, dashes, word, ret_value);
     }
     size_t found = credentials_at(text, ret_keep);
 
@@ -396,6 +462,23 @@ static size_t secret_at(struct slice text, size_t *ret_keep)
         *ret_keep = found > 0 ? 1 : 0;
     }
     return found > 0 ? found : uuid_at(text);
+}
+
+/* As above, with what a value that is itself a name names, as in "password Basic abc". */
+static size_t whole_secret_at(struct slice text, size_t *ret_keep)
+{
+    size_t value = 0;
+    size_t end = secret_at(text, ret_keep, &value);
+
+    for (int i = 0; i < NESTED_MAX && value < end; i++) {
+        size_t at = value;
+        size_t keep = 0;
+        size_t inner = secret_at(slice_from(text, at), &keep, &value);
+
+        value = inner > 0 ? at + value : end;
+        end = at + inner > end ? at + inner : end;
+    }
+    return end;
 }
 
 /* A line of a private key in PEM. */
@@ -448,7 +531,7 @@ void redact_log_line(struct redaction *redaction, struct slice line, struct buf 
     for (size_t at = 0; !redaction->in_key && at < line.len;) {
         struct slice rest = slice_from(line, at);
         size_t keep = 0;
-        size_t secret = secret_at(rest, &keep);
+        size_t secret = whole_secret_at(rest, &keep);
 
         buf_append(out, rest.data, secret > 0 ? keep : 1);
         if (secret > 0) {

@@ -2,6 +2,7 @@
 #include "cli/redact.h"
 #include "tests/lib/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SECRET "hunter2hunter2"
@@ -100,20 +101,63 @@ static const char *const lines[] = {
     "-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----\n" SECRET,
     SECRET "\n-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----\n" SECRET,
     "-----BEGIN PGP PRIVATE KEY BLOCK-----\n" SECRET "\n-----END PGP PRIVATE KEY BLOCK-----",
+    "user 'pw' Basic " SECRET,
+    "run D:\\pw\\bin -u bob:" SECRET,
+    "C:\\pw\\curl.exe --password " SECRET,
+    "password Basic " SECRET,
+    "password=Basic " SECRET,
+    "password -u bob:" SECRET,
+    "Token Password Bearer " SECRET,
+    "password Passw0rd" SECRET,
+    "PW = " SECRET,
+    "pw => '" SECRET "'",
+    "--pw " SECRET,
+    "https://user:/" SECRET "@zk1/x",
+    "https://user:1234567/" SECRET "@zk1/x",
+    "https://user:p\"" SECRET "@zk1/x",
+    "{'password': u'" SECRET "'}",
+    "{'password': b'two " SECRET "'}",
+    "password: 'it''s " SECRET "'",
+    "-u 'bob:it''s " SECRET "'",
+    "password = two " SECRET,
+    "password:\ttwo " SECRET,
 };
+
+static void expect_removed(const char *text)
+{
+    struct buf out;
+
+    buf_init(&out, 1 << 16);
+    redact(text, false, &out);
+    if (strstr(buf_cstr(&out), SECRET) || !strstr(buf_cstr(&out), REDACTED)) {
+        fail_msg("%s: %s", text, buf_cstr(&out));
+    }
+    buf_release(&out);
+}
 
 TEST(no_form_of_a_secret_stays_in_a_log)
 {
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        struct buf out;
-
-        buf_init(&out, 1 << 16);
-        redact(lines[i], false, &out);
-        if (strstr(buf_cstr(&out), SECRET) || !strstr(buf_cstr(&out), REDACTED)) {
-            fail_msg("%s: %s", lines[i], buf_cstr(&out));
-        }
-        buf_release(&out);
+        expect_removed(lines[i]);
     }
+}
+
+/* Such as a JWT, which has thousands of bytes. */
+TEST(a_long_password_in_a_url_is_removed)
+{
+    static const char *const begins[] = {"https://user:", "https://user:p@", "https://"};
+    char many[1200];
+    char text[4096];
+
+    memset(many, 'a', sizeof(many) - 1);
+    many[sizeof(many) - 1] = '\0';
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        (void)snprintf(text, sizeof(text), "%s%s" SECRET "@zk1/x", begins[i], many);
+        expect_removed(text);
+    }
+    expect(text, false, "https://" REDACTED "@\n");
+    (void)snprintf(text, sizeof(text), "GET https://zk1:9998/%s@x 200\n", many);
+    expect(text, false, text);
 }
 
 TEST(sessions_and_hashes_are_removed)
@@ -141,7 +185,9 @@ TEST(what_is_no_secret_stays)
         "2026-11-22T07:04:51.000Z WARN auth 3 wrong passwords of user alice from 10.0.0.7\n"
         "request=c0a4 remote=10.0.0.7 method=GET route=znodes target=/znodes/v1/app status=200\n"
         "leader elected: epoch 5, zxid 0x500000012, http://10.0.0.7:9998/x@y\n"
-        "http://zk1/x@y https://[::1]:9998/x@y https://[::1]/x@y http://zk1:9998?mail=x@y\n";
+        "http://zk1/x@y https://[::1]:9998/x@y https://[::1]/x@y http://zk1:9998?mail=x@y\n"
+        "{\"uri\":\"http://zk1:9998\",\"mail\":\"x@y\"} {\\\"uri\\\":\\\"http://zk1:9998\\\",x@y}\n"
+        "in the folder D:\\pw\\bin of the user 'pw' and in pw or \"pw\"\n";
 
     expect(line, false, line);
     expect("{password: x, user: bob}", false, "{password=" REDACTED ", user: bob}\n");
