@@ -204,7 +204,8 @@ static int try_once(struct backing *backing)
     if (code == CMD_OK) {
         code = check_end(backing);
     }
-    backing->age_s = transfer.age_s;
+    /* Without --stale a replica sends no Age, but a proxy in front may. */
+    backing->age_s = args_has(&backing->cli->args, "stale") ? transfer.age_s : -1;
     buf_release(&backing->first);
     buf_release(&transfer.answer);
     return code;

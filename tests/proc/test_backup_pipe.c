@@ -1,5 +1,6 @@
-/* A backup into a pipe, which cannot be read back: one that a proxy has cut off is no success, and
- * a reader that pauses is no replica that hangs. */
+/* A backup through a proxy, most of all into a pipe, which cannot be read back: one that the proxy
+ * has cut off is no success, one with its header Age is not stale, and a reader that pauses is no
+ * replica that hangs. */
 #include "tests/proc/backup_kit.h"
 
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static const char proxy[] = "from http.server import *\n"
                             "    def do_GET(self):\n"
                             "        self.send_response(200)\n"
                             "        self.send_header('Zk-Zxid', '0x1')\n"
+                            "        self.send_header('Age', '0')\n"
                             "        self.end_headers()\n"
                             "        data = open(D + '/out/good', 'rb').read()\n"
                             "        data = data[:int(open(D + '/cut').read())]\n"
@@ -87,4 +89,15 @@ TEST(a_reader_that_pauses_is_no_replica_that_hangs, set_up, tear_down)
     assert_int_equal(shell("echo 9999999 >$D/cut; echo 3.5 >$D/pause; eval \"$CUT --timeout 2s -\" "
                            "| { head -c 1000; sleep 3; cat; } >$D/late; cmp $D/late $OUT/good"),
                      0);
+}
+
+/* Each answer of the proxy has an Age, as those of caches have. */
+TEST(a_proxy_makes_no_backup_stale, set_up, tear_down)
+{
+    start_proxy();
+    assert_int_equal(shell("mkdir $D/dir && touch $D/dir/20200101T000000.000Z-full.backup && "
+                           "echo 9999999 >$D/cut; eval \"$CUT --keep 1h:1h $D/dir 2>&1\""),
+                     0);
+    assert_non_null(strstr(shell_output, "removed 1 old backup\n"));
+    assert_null(strstr(shell_output, "no contact with a leader"));
 }
