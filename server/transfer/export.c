@@ -113,11 +113,11 @@ static size_t take(struct export *export, const struct state_cut_znode *znode)
      * export of /zookeeper, or of a path below it, has them. */
     if (export->cut.top.len == 1 && slice_eq(znode->path, slice_str("/zookeeper"))) {
         state_cut_prune(&export->cut);
+    } else if (znode->stat.ephemeral_owner != 0) {
+        export->figures.ephemerals++; /* Nothing is missing, even if it is unreadable. */
     } else if (!open) {
         export->figures.unreadable++;
         state_cut_prune(&export->cut);
-    } else if (znode->stat.ephemeral_owner != 0) {
-        export->figures.ephemerals++;
     } else {
         keep(export, znode);
         return znode->path.len + blob_slice(znode->data).len;
