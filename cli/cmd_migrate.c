@@ -275,6 +275,12 @@ static int report(struct migrate *migrate)
                         "%" PRIu64 " znodes were not copied; the first ones are named above",
                         migrate->target.refused_count);
     }
+    if (migrate->writes && !migrate_is_equal(migrate) && migrate->target.unreadable > 0) {
+        return cli_fail(migrate->cli, CMD_PARTLY, "Differs",
+                        "the last pass still found differences: znodes of zabra are overwritten by "
+                        "each pass, because this user may not read them, or clients write to the "
+                        "source, or to zabra; migrate again with --into, as the super user");
+    }
     if (migrate->writes && !migrate_is_equal(migrate)) {
         return cli_fail(migrate->cli, CMD_PARTLY, "Differs",
                         "the last pass still found differences: clients write to the source, or "

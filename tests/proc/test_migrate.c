@@ -319,6 +319,16 @@ TEST(unreadable_znodes_of_the_target_are_counted, set_up, tear_down)
                  "/app/secret of zabra has 1 znodes already");
 }
 
+/* The user may write and administer it, but not read: no pass knows that it is equal. */
+TEST(a_znode_that_each_pass_overwrites_unread_is_the_cause, set_up, tear_down)
+{
+    shell_expect("for to in $FROM $ZABRA_ENDPOINTS; do ZABRA_ENDPOINTS=$to zabra acl /app/open "
+                 "world:anyone:wa,auth::cdrwa " EVE " || exit 1; done",
+                 0, "");
+    shell_expect("zabra migrate --from $FROM --auth digest:eve:root --into --no-counters 2>&1", 9,
+                 "overwritten by each pass, because this user may not read them");
+}
+
 /* Answers like a replica whose export ends with the line $LAST. Prints its port. */
 static const char ending[] =
     "import os\n"
