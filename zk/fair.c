@@ -7,7 +7,7 @@ static struct zk_fair *entry(struct list *node)
     return list_entry(node, struct zk_fair, node);
 }
 
-void zk_fair_push(struct list *queue, struct zk_fair *node, uint64_t key)
+void zk_fair_push(struct list *queue, struct zk_fair *node, uint64_t key, uint64_t least)
 {
     struct list *before = queue->prev;
     struct list *same = queue->prev;
@@ -20,6 +20,7 @@ void zk_fair_push(struct list *queue, struct zk_fair *node, uint64_t key)
     if (same != queue) {
         node->rank = entry(same)->rank + 1;
     }
+    node->rank = max_u64(node->rank, least);
     while (before != queue && entry(before)->rank > node->rank) {
         before = before->prev;
     }

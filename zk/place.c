@@ -27,32 +27,32 @@ static void enter(struct zk_call *call)
     list_remove(&call->place.node);
     list_push_back(&call->zk->places, &call->place.node);
     call->placed = true;
+    call->place_since_us = call->zk->now_us;
 }
 
 bool zk_place_take(struct zk_call *call)
 {
     struct zk *zk = call->zk;
 
-    if (call->place_since_us == 0) {
-        call->place_since_us = zk->now_us;
-    }
     if (call->placed || !list_empty(&call->place.node)) {
         return call->placed;
     }
     if (is_free(zk, call->address_key)) {
         enter(call);
     } else {
-        zk_fair_push(&zk->placeless, &call->place, call->address_key);
+        call->place_since_us = zk->now_us;
+        zk_fair_push(&zk->placeless, &call->place, call->address_key, zk->place_rank + 1);
     }
     return call->placed;
 }
 
 /* One call can enter for each that leaves: until then all places were taken, or all of the address
- * of each call that waits. */
+ * of each call that waits. Calls whose address has all its places are passed over. */
 static void pass_on(struct zk *zk)
 {
     list_for_each_entry (struct zk_call, call, place.node, &zk->placeless) {
         if (is_free(zk, call->address_key)) {
+            zk->place_rank = max_u64(call->place.rank, zk->place_rank);
             enter(call);
             zk_turn_soon(call->conn);
             return;

@@ -23,7 +23,7 @@ bool zk_turn_takes_long(struct zk_call *call)
 
     zk->long_turn = false;
     if (!takes && list_empty(&conn->longs.node)) {
-        zk_fair_push(&zk->longs, &conn->longs, call->placed ? 0 : conn->address_key);
+        zk_fair_push(&zk->longs, &conn->longs, call->placed ? 0 : conn->address_key, 0);
     }
     return takes;
 }

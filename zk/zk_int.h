@@ -146,6 +146,7 @@ struct zk {
     bool long_turn;        /* The turn that runs may write a long reply. */
     struct list places;    /* By zk_call.place: calls with a place, which read a long list. */
     struct list placeless; /* By zk_call.place: calls that wait for a place; see zk_fair_push. */
+    uint64_t place_rank;   /* The highest rank of those that have waited and got a place. */
     uint64_t now_us;       /* When the clock was read last, for a request or a reply. */
     uint64_t end_us;       /* When the turn that runs ends. */
     struct list held;      /* By zk_conn.held: the gate had no room. */
@@ -317,7 +318,7 @@ struct zk_call {
     struct buf names;          /* getEphemerals: paths, encoded. */
     struct zk_gather *gather;  /* Long lists that are being read; NULL: none. */
     struct zk_fair place;      /* Node in zk.places, or in zk.placeless. */
-    uint64_t place_since_us;   /* Since when it has a place or waits for one; 0: it does not. */
+    uint64_t place_since_us;   /* Since when it has a place, or else waits for one; 0: neither. */
     bool placed;               /* It has a place. */
     uint8_t hash[ZK_HASH_LEN]; /* About a session: of its secret. */
 };
@@ -372,8 +373,10 @@ void zk_out_relieve(struct zk *zk); /* Closes slow clients while memory is short
 /* ---- fair.c ---- */
 
 /* Adds the node to a queue of such nodes: behind those of its key, and so far in front that between
- * two of them no other key has more than one. Nodes are removed by list_remove. */
-void zk_fair_push(struct list *queue, struct zk_fair *node, uint64_t key);
+ * two of them no other key has more than one. Nodes are removed by list_remove. `least`: the lowest
+ * rank that it may have. A queue that serves nodes behind its front passes a rank above those that
+ * it has served: else a key that is served there would return in front of those that wait. */
+void zk_fair_push(struct list *queue, struct zk_fair *node, uint64_t key, uint64_t least);
 
 /* ---- place.c: places for calls of the queue that keep much memory for several turns ---- */
 
@@ -383,7 +386,7 @@ bool zk_place_take(struct zk_call *call);
 /* Gives the place back, or ends the wait for one. */
 void zk_place_give(struct zk_call *call);
 
-/* Whether the call has had its place, or has waited for it, for requestTimeout. */
+/* Whether the call has had its place for requestTimeout, or has waited so long for one. */
 bool zk_place_is_late(const struct zk_call *call);
 void zk_place_tick(struct zk *zk); /* Gives those that wait and are late a turn. */
 

@@ -197,15 +197,101 @@ TEST(keys_take_turns_in_a_queue)
 
     list_init(&queue);
     for (size_t i = 0; i < NODES; i++) {
-        zk_fair_push(&queue, &nodes[i], keys[i]);
+        zk_fair_push(&queue, &nodes[i], keys[i], 0);
     }
     for (size_t i = 0; i < NODES; i++) {
         assert_ptr_equal(list_pop(&queue), &nodes[order[i]].node);
         if (i == LATE) { /* A new key waits behind one node of each other one, if that is next. */
-            zk_fair_push(&queue, &late, 4);
+            zk_fair_push(&queue, &late, 4, 0);
             assert_ptr_equal(queue.next->next, &late.node);
             list_remove(&late.node);
         }
     }
     assert_true(list_empty(&queue));
+}
+
+/* ---- Places for long lists ---- */
+
+enum {
+    PLACE_CALLS = 8,
+    PLACE_TIMEOUT_MS = 10
+};
+
+/* Calls of connections that do nothing else: three of an address, three of another, and two. */
+static struct {
+    struct zk zk;
+    struct config_clients limits;
+    struct zk_conn conns[PLACE_CALLS];
+    struct zk_call calls[PLACE_CALLS];
+} places;
+
+static void open_places(void)
+{
+    memset(&places, 0, sizeof(places));
+    places.limits.request_timeout_ms = PLACE_TIMEOUT_MS;
+    places.zk.limits = &places.limits;
+    places.zk.now_us = 1;
+    list_init(&places.zk.turn);
+    list_init(&places.zk.places);
+    list_init(&places.zk.placeless);
+    for (size_t i = 0; i < PLACE_CALLS; i++) {
+        places.conns[i].zk = &places.zk;
+        list_init(&places.conns[i].turn);
+        list_init(&places.conns[i].longs.node);
+        places.calls[i].zk = &places.zk;
+        places.calls[i].conn = &places.conns[i];
+        places.calls[i].address_key = i / 3;
+        list_init(&places.calls[i].place.node);
+    }
+}
+
+static bool want_place(size_t call)
+{
+    return zk_place_take(&places.calls[call]);
+}
+
+static void leave_place(size_t call)
+{
+    zk_place_give(&places.calls[call]);
+}
+
+TEST(an_address_with_many_lists_does_not_keep_another_from_a_place)
+{
+    enum {
+        LISTS = 1000
+    };
+
+    static const size_t wanted[] = {0, 1, 2, 3, 4, 6, 7};
+
+    open_places();
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        (void)want_place(wanted[i]);
+    }
+    leave_place(3);
+    (void)want_place(3);
+    leave_place(6);
+    (void)want_place(5);
+    for (size_t i = 0; i < LISTS && !places.calls[7].placed; i++) {
+        leave_place(3 + i % 3);
+        (void)want_place(3 + i % 3);
+    }
+    assert_true(places.calls[7].placed);
+    assert_false(places.calls[2].placed); /* The first two of its address have never left. */
+}
+
+TEST(a_call_that_has_waited_for_its_place_has_time_to_use_it)
+{
+    struct zk_call *waits = &places.calls[2];
+
+    open_places();
+    assert_true(want_place(0) && want_place(1) && !want_place(2));
+    places.zk.now_us += 1000 * PLACE_TIMEOUT_MS - 1;
+    assert_false(zk_place_is_late(waits));
+    leave_place(0);
+    assert_true(want_place(2));
+    places.zk.now_us += 1000 * PLACE_TIMEOUT_MS - 1;
+    assert_true(want_place(2));
+    assert_false(zk_place_is_late(waits));
+    places.zk.now_us++;
+    assert_true(zk_place_is_late(waits));
 }
