@@ -10,6 +10,11 @@ void zk_order_saw(struct zk_conn *conn, zxid_t zxid)
     conn->seen = max_u64(zxid, conn->seen);
 }
 
+zxid_t zk_order_told(const struct zk_conn *conn, uint32_t answered)
+{
+    return conn->set_watches > answered ? (zxid_t)-1 : conn->seen;
+}
+
 void zk_order_pump(struct zk *zk, zxid_t until)
 {
     if (until > subscribe_at(zk->subscriber)) {

@@ -209,7 +209,7 @@ static bool answer_at_once(struct zk_conn *conn, struct slice frame)
 /* A ping is answered at once, before replies that wait. */
 static void answer_ping(struct zk_conn *conn, int32_t xid)
 {
-    zk_encode_code(zk_out_begin(conn), xid, conn->seen, ZK_OK);
+    zk_encode_code(zk_out_begin(conn), xid, zk_order_told(conn, 0), ZK_OK);
     metric_add(&conn->zk->metrics.replies, 1);
     conn->replied++;
     if (conn->replied % PINGS_PER_LOOK == 0) {

@@ -88,12 +88,17 @@ static void note_refusal(struct zk_call *call, const struct op_result *result)
                            });
 }
 
+static zxid_t zxid_of(const struct zk_call *call)
+{
+    if (call->req.type == ZK_AUTH) {
+        return 0;
+    }
+    return zk_call_sets_watches(call) ? zk_order_told(call->conn, 1) : call->conn->seen;
+}
+
 void zk_reply_code(struct zk_call *call, enum zk_code code)
 {
-    struct zk_conn *conn = call->conn;
-    zxid_t zxid = call->req.type == ZK_AUTH ? 0 : conn->seen;
-
-    zk_encode_code(zk_out_begin(conn), call->req.xid, zxid, code);
+    zk_encode_code(zk_out_begin(call->conn), call->req.xid, zxid_of(call), code);
     zk_reply_count(call, code == ZK_OK ? ERR_OK : ERR_BAD_ARGUMENTS);
 }
 

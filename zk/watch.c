@@ -40,22 +40,16 @@ static void queue_event(struct zk_conn *conn)
     }
 }
 
-static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits UNUSED,
-                     const struct watch_event *event)
+static void tell_change(struct zk_conn *conn, const struct watch_event *event)
 {
-    struct zk *zk = ctx;
-    struct zk_conn *conn = list_entry(owner, struct zk_conn, owner);
+    struct zk *zk = conn->zk;
 
-    if (conn->state == ZK_CUT || conn->lost || conn->shut) {
-        return;
-    }
     if (!is_written(zk, event)) {
         encode(zk, event->zxid, event->type, event->path);
         zk->written =
             (struct zk_written){.zxid = event->zxid, .type = event->type, .path = event->path};
     }
     queue_event(conn);
-    zk_order_saw(conn, event->zxid);
 }
 
 void zk_watch_tell(struct zk_conn *conn, enum watch_event_type type, struct slice path)
@@ -63,6 +57,22 @@ void zk_watch_tell(struct zk_conn *conn, enum watch_event_type type, struct slic
     conn->zk->written.zxid = 0;
     encode(conn->zk, (zxid_t)-1, type, path);
     queue_event(conn);
+}
+
+static void on_event(void *ctx UNUSED, struct watch_owner *owner, struct watch *hits UNUSED,
+                     const struct watch_event *event)
+{
+    struct zk_conn *conn = list_entry(owner, struct zk_conn, owner);
+
+    if (conn->state == ZK_CUT || conn->lost || conn->shut) {
+        return;
+    }
+    if (conn->set_watches > 0) {
+        zk_watch_tell(conn, event->type, event->path);
+    } else {
+        tell_change(conn, event);
+    }
+    zk_order_saw(conn, event->zxid);
 }
 
 enum err zk_watch_add(struct zk_conn *conn, enum watch_kind kind, struct slice path, zxid_t since)

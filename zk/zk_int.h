@@ -265,6 +265,7 @@ struct zk_conn {
     size_t roomless_len;  /* Bytes of the request that found no room. */
     uint32_t fifo;        /* Writes of a FIFO take effect in order. */
     uint32_t count;       /* Calls. */
+    uint32_t set_watches; /* Of these, those of setWatches. */
     uint32_t unrun;       /* Started calls that run once all earlier ones are answered. */
     size_t bytes;         /* Memory of the calls. */
 
@@ -399,6 +400,10 @@ bool zk_order_allows(struct zk_call *call, zxid_t until);
 void zk_order_retry(struct zk *zk);
 void zk_order_saw(struct zk_conn *conn, zxid_t zxid);
 
+/* Returns the zxid for the header of a frame that may leave before all missed events have left: -1,
+ * which clients do not keep, unless at most `answered` requests setWatches are left. */
+zxid_t zk_order_told(const struct zk_conn *conn, uint32_t answered);
+
 /* ---- call.c: one request ---- */
 
 /* Whether there is memory for one more request. False: the connection is stopped until there is. */
@@ -409,6 +414,7 @@ void zk_call_resume(struct zk *zk);
 
 /* Makes a call of the queue with a copy of its frame (without the length). */
 struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame);
+bool zk_call_sets_watches(const struct zk_call *call);
 void zk_call_done(struct zk_call *take_call);
 void zk_call_free(struct zk_call *take_call);
 void zk_call_release_all(struct zk_conn *conn);
@@ -442,7 +448,7 @@ void zk_connect_release(struct zk_conn *conn);
 void zk_watch_open(struct zk *zk);
 void zk_watch_close(struct zk *zk);
 
-/* Sends an event that no change has now: the client has missed it. */
+/* Sends an event without a zxid: the client has missed it, or may miss an earlier one yet. */
 void zk_watch_tell(struct zk_conn *conn, enum watch_event_type type, struct slice path);
 
 /* Adds a watch from the state `since` on. */

@@ -165,6 +165,28 @@ static void take_event(struct zk_caller *caller, zxid_t applied, zxid_t zxid, st
         ASSERT(zxid > caller->replied); /* A reply has shown its change before. */
         caller->told = zxid;
     }
+    caller->untold = caller->untold || zxid == (zxid_t)-1;
+}
+
+/* Whether another setWatches has no reply. */
+static bool sets_watches(const struct zk_caller *caller, const struct zk_asked *but)
+{
+    for (size_t i = caller->first; i < caller->asked_count; i++) {
+        const struct zk_asked *asked = &caller->asked[i];
+
+        if (asked != but && !asked->done &&
+            (asked->type == ZK_SET_WATCHES || asked->type == ZK_SET_WATCHES2)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool may_lack_zxid(const struct zk_caller *caller, const struct zk_asked *asked)
+{
+    return (asked->type == ZK_PING || asked->type == ZK_SET_WATCHES ||
+            asked->type == ZK_SET_WATCHES2) &&
+           sets_watches(caller, asked);
 }
 
 static bool is_write(int32_t type)
@@ -182,12 +204,13 @@ static void take_reply(struct zk_caller *caller, zxid_t applied, zxid_t zxid, st
 
     if (asked && code == ZK_OK && is_write(asked->type)) {
         /* No read before it has shown it. */
-        ASSERT(zxid > caller->replied || zxid == caller->told);
+        ASSERT(zxid > caller->replied || zxid == caller->told || caller->untold);
     }
     if (asked && (asked->type == ZK_AUTH || asked->type == ZK_SASL)) {
         ASSERT(zxid == 0);
     } else if (asked && zxid == (zxid_t)-1) {
-        ASSERT(code == ZK_UNIMPLEMENTED); /* As ZooKeeper; the connection ends. */
+        /* As ZooKeeper; the connection ends. */
+        ASSERT(code == ZK_UNIMPLEMENTED || may_lack_zxid(caller, asked));
     } else if (asked) {
         ASSERT(zxid >= caller->replied && zxid >= caller->told && zxid <= applied);
         caller->replied = zxid;

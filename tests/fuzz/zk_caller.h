@@ -42,6 +42,7 @@ struct zk_caller {
     size_t answered; /* Replies. */
     zxid_t replied;  /* The highest zxid of a header. */
     zxid_t told;     /* The highest zxid of an event. */
+    bool untold;     /* An event had no zxid. */
     int32_t xid;
     uint64_t session;
     uint8_t passwd[ZK_PASSWD_BYTES];

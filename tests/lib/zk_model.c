@@ -215,6 +215,17 @@ void zk_model_set(struct zk_model_tables *tables, const struct zk_model_node *no
     }
 }
 
+bool zk_model_is_write(const struct zk_model_asked *asked)
+{
+    return asked->type == ZK_CREATE || asked->type == ZK_SET_DATA || asked->type == ZK_DELETE;
+}
+
+bool zk_model_is_read(const struct zk_model_asked *asked)
+{
+    return asked->type == ZK_GET_DATA || asked->type == ZK_EXISTS ||
+           asked->type == ZK_GET_CHILDREN2;
+}
+
 /* ---- What a library remembers ---- */
 
 void zk_model_remember(uint8_t lists[ZK_LISTS], const struct zk_model_asked *asked, int32_t code)

@@ -68,6 +68,8 @@ struct zk_model_asked {
     int mode; /* Of addWatch and removeWatches; of a read: whether it has a watch. */
 };
 
+bool zk_model_is_write(const struct zk_model_asked *asked);
+bool zk_model_is_read(const struct zk_model_asked *asked);
 void zk_model_remember(uint8_t lists[ZK_LISTS], const struct zk_model_asked *asked, int32_t code);
 void zk_model_use_up(uint8_t lists[ZK_LISTS], int32_t type, uint8_t path); /* By an event. */
 

@@ -3,6 +3,8 @@
 #include "tests/unit/zk_bench.h"
 #include "tests/unit/zk_client_kit.h"
 
+#include <stdio.h>
+
 /* ---- Clients that wait for the gate ---- */
 
 static uint32_t count_inside(const struct client *client)
@@ -177,6 +179,55 @@ TEST_BENCH(counts_and_ephemerals_show_nothing_before_its_event)
         assert_int_equal(client.err, 0);
         assert_true(client.zxid >= seen);
     }
+    hang_up(&client);
+}
+
+/* ---- Missed events ---- */
+
+/* Libraries keep the zxid of each header, and set their watches from there when they connect again.
+ */
+TEST_BENCH(no_header_has_a_zxid_above_events_that_set_watches_has_not_sent)
+{
+    enum {
+        PATHS = 40,
+        PATH_MAX_BYTES = 16
+    };
+
+    static char text[PATHS][PATH_MAX_BYTES];
+    static const char *none[PATHS];
+    static const char *const early = "/early";
+    static const char *const late = "/late";
+    struct zk_ask_list first[ZK_LISTS] = {
+        [ZK_LIST_DATA] = {(const char **)&early, 1}, [ZK_LIST_EXISTS] = {none, PATHS}};
+    struct zk_ask_list second[ZK_LISTS] = {[ZK_LIST_DATA] = {(const char **)&late, 1}};
+    struct client client;
+
+    for (int i = 0; i < PATHS; i++) {
+        (void)snprintf(text[i], PATH_MAX_BYTES, "/none%d", i);
+        none[i] = text[i];
+    }
+    write_one(OP_CREATE, early, "");
+    write_one(OP_CREATE, late, "");
+    zxid_t since = atomic_load(&bench.gate->applied);
+
+    write_one(OP_SET, late, "missed");
+    dial(&client, 0);
+    zk_ask_watches(&client.out, ++client.xid, since, first);
+    zk_ask_watches(&client.out, ++client.xid, since, second);
+    deliver(&client);
+    step(&client);
+    assert_in_range(client.conn->owner.count, 1, PATHS);
+    write_one(OP_SET, early, "x");
+    while (client.events < 2) {
+        zk_ask_plain(&client.out, ZK_XID_PING, ZK_PING);
+        deliver(&client);
+        step(&client);
+        assert_true(client.events == 2 || client.most <= since);
+    }
+    assert_true(client.pings > 1);
+    await(&client, client.pings + 2);
+    assert_int_equal(client.err, 0);
+    assert_int_equal(client.most, bench.gate->applied);
     hang_up(&client);
 }
 

@@ -31,6 +31,7 @@ struct client {
     uint32_t events;
     int32_t err; /* Of the last reply. */
     zxid_t zxid; /* The same. */
+    zxid_t most; /* Of all frames but the first one: what libraries keep. */
     bool ended;
     struct buf last; /* The body of the last reply. */
 };
@@ -57,6 +58,7 @@ static inline void count(struct client *client, struct slice body, bool first)
     wire_reader_init(&reader, body);
     int32_t xid = zk_get_int(&reader);
     client->zxid = (zxid_t)zk_get_long(&reader);
+    client->most = (int64_t)client->zxid > 0 ? max_u64(client->zxid, client->most) : client->most;
     client->err = zk_get_int(&reader);
 
     if (xid == ZK_XID_EVENT) {
