@@ -98,6 +98,8 @@ void zk_run_again(struct zk_call *call)
 {
     zk_gather_drop(call);
     zk_auth_forget(call);
-    zk_place_give(call);
+    if (call->placed) {
+        zk_place_give(call);
+    }
     list_remove(&call->conn->longs.node);
 }

@@ -498,7 +498,8 @@ void zk_auth_forget(struct zk_call *call);
 /* ---- run.c ---- */
 bool zk_run(struct zk_call *call);
 
-/* Gives up what the call has read in a place, and its place; it begins again when it runs. */
+/* Gives up what the call has read in a place, and its place; it begins again when it runs. A call
+ * that waits for a place continues to wait. */
 void zk_run_again(struct zk_call *call);
 
 /* ---- queue.c: requests in order ---- */

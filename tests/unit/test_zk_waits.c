@@ -346,3 +346,27 @@ TEST(a_call_that_has_waited_for_its_place_has_time_to_use_it)
     places.zk.now_us++;
     assert_true(zk_place_is_late(waits));
 }
+
+/* When it gets the place and its client does not read yet, it passes the place on. */
+TEST(a_call_whose_client_does_not_read_waits_for_its_place_as_before)
+{
+    struct zk_call *first = &places.calls[2];
+    struct zk_call *second = &places.calls[3];
+
+    open_places();
+    second->address_key = first->address_key;
+    assert_true(want_place(0) && want_place(1) && !want_place(2) && !want_place(3));
+    uint64_t since_us = places.zk.now_us++;
+
+    zk_run_again(first);
+    assert_int_equal(first->place_since_us, since_us);
+    leave_place(0);
+    assert_true(first->placed && !second->placed);
+    assert_false(list_empty(&first->conn->turn));
+    zk_run_again(first);
+    assert_true(!first->placed && second->placed);
+    assert_false(list_empty(&second->conn->turn));
+    assert_false(want_place(2));
+    leave_place(1);
+    assert_true(first->placed);
+}
