@@ -14,7 +14,19 @@ void zk_turn_later(struct zk_conn *conn)
     list_push_back(&conn->zk->later, &conn->turn);
 }
 
-/* Long lists, which keep one of a few places meanwhile, are as those of one more address. */
+struct zk_conn *zk_turn_next_long(struct zk *zk)
+{
+    zk->list_turn = !list_empty(&zk->lists) && (!zk->list_turn || list_empty(&zk->longs));
+    struct list *from = zk->list_turn ? &zk->lists : &zk->longs;
+
+    return list_empty(from) ? NULL : list_take(from, struct zk_conn, longs.node);
+}
+
+bool zk_turn_awaits_long(const struct zk *zk)
+{
+    return !list_empty(&zk->longs) || !list_empty(&zk->lists);
+}
+
 bool zk_turn_takes_long(struct zk_call *call)
 {
     struct zk_conn *conn = call->conn;
@@ -23,7 +35,7 @@ bool zk_turn_takes_long(struct zk_call *call)
 
     zk->long_turn = false;
     if (!takes && list_empty(&conn->longs.node)) {
-        zk_fair_push(&zk->longs, &conn->longs, call->placed ? 0 : conn->address_key, 0);
+        zk_fair_push(call->placed ? &zk->lists : &zk->longs, &conn->longs, conn->address_key, 0);
     }
     return takes;
 }

@@ -136,9 +136,11 @@ static void give_turns(struct zk *zk)
     while (!list_empty(&zk->turn) && now_us < end_us) {
         now_us = give_turn(list_first(&zk->turn, struct zk_conn, turn), now_us, work_us);
     }
-    if (!list_empty(&zk->longs)) {
+    struct zk_conn *conn = zk_turn_next_long(zk);
+
+    if (conn) {
         zk->long_turn = true;
-        (void)give_turn(list_take(&zk->longs, struct zk_conn, longs.node), now_us, work_us);
+        (void)give_turn(conn, now_us, work_us);
         zk->long_turn = false;
     }
 }
@@ -151,7 +153,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
     zk_out_relieve(zk);
     give_turns(zk);
     zk_call_resume(zk); /* Behind the turns, which free requests: no other event may follow soon. */
-    if (!list_empty(&zk->later) || !list_empty(&zk->turn) || !list_empty(&zk->longs)) {
+    if (!list_empty(&zk->later) || !list_empty(&zk->turn) || zk_turn_awaits_long(zk)) {
         ev_async_send(zk->loop, &zk->changed); /* Keeps the next poll from sleeping. */
     }
     if (atomic_load(&zk->draining) && !mailbox_is_closed(&zk->emptied) && list_empty(&zk->conns) &&
@@ -336,6 +338,7 @@ static struct zk *zk_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&zk->turn);
     list_init(&zk->later);
     list_init(&zk->longs);
+    list_init(&zk->lists);
     list_init(&zk->places);
     list_init(&zk->placeless);
     list_init(&zk->held);

@@ -143,6 +143,8 @@ struct zk {
     struct list turn;      /* By zk_conn.turn: connections with something to run or to send. */
     struct list later;     /* By zk_conn.turn: their next turn comes after another poll. */
     struct list longs;     /* By zk_conn.longs: the first call waits to write a long reply. */
+    struct list lists;     /* The same, of calls that keep a place meanwhile. */
+    bool list_turn;        /* The last long reply was for one of `lists`. */
     bool long_turn;        /* The turn that runs may write a long reply. */
     struct list places;    /* By zk_call.place: calls with a place, which read a long list. */
     struct list placeless; /* By zk_call.place: calls that wait for a place; see zk_fair_push. */
@@ -248,7 +250,8 @@ struct zk_conn {
     struct ev_io io;     /* One for both directions: most connections are idle. */
     struct list node;
     struct list turn;
-    struct zk_fair longs; /* Node in zk.longs: the connection also has other turns meanwhile. */
+    struct zk_fair longs; /* Node in zk.longs or zk.lists: the connection also has other turns
+                             meanwhile. */
     void *seat;
     struct op_principal principal;
     struct watch_owner owner;
@@ -349,6 +352,11 @@ void zk_turn_later(struct zk_conn *conn); /* After another poll. */
 /* Whether this turn may write a long reply to the call. False: another one will, behind those of
  * others, and until then no other reply is written but to pings. */
 bool zk_turn_takes_long(struct zk_call *call);
+
+/* Takes the next connection that may write a long reply; NULL: none waits for that. Lists, each of
+ * which keeps one of a few places meanwhile, have every second of these turns. */
+struct zk_conn *zk_turn_next_long(struct zk *zk);
+bool zk_turn_awaits_long(const struct zk *zk); /* Whether some connection waits for that. */
 void zk_turn_stop(struct zk_conn *conn, enum zk_stop_bit why, bool stop);
 
 /* The loop waits, or waits no longer, for bytes (EV_READ) or for room (EV_WRITE). */

@@ -290,8 +290,8 @@ enum {
     FLOOD_READS = (3 << 20) / FLOOD_DATA_BYTES
 };
 
-/* Clients of one address, each of which waits to get a long reply. */
-static void flood(struct client *clients)
+/* Clients of one address, or of one each, which wait to get a long reply. */
+static void flood(struct client *clients, bool apart)
 {
     static uint8_t data[FLOOD_DATA_BYTES];
     struct op_args args;
@@ -302,6 +302,7 @@ static void flood(struct client *clients)
     assert_int_equal(zk_bench_write(&bench, &args), ERR_OK);
     for (int i = 0; i < FLOOD_CLIENTS; i++) {
         dial(&clients[i], 0);
+        clients[i].conn->address_key += apart ? (uint64_t)i : 0;
         ask(&clients[i], ZK_GET_DATA, "/data", 1);
         await(&clients[i], 1);
     }
@@ -319,7 +320,7 @@ TEST_BENCH(a_client_that_waits_for_a_long_reply_gets_pings_and_events)
     struct client *waits = &clients[FLOOD_CLIENTS - 1];
     struct client *leaves = &clients[FLOOD_CLIENTS - 2];
 
-    flood(clients);
+    flood(clients, false);
     zk_ask_plain(&waits->out, ZK_XID_PING, ZK_PING);
     deliver(waits);
     write_one(OP_SET, "/data", "");
@@ -348,52 +349,106 @@ static int count_longs(void)
     list_for_each (it, &bench.zk->longs) {
         count++;
     }
+    list_for_each (it, &bench.zk->lists) {
+        count++;
+    }
     return count;
 }
 
-/* A long list, which has a place meanwhile, waits as if it had an address of its own. */
-TEST_BENCH(a_long_reply_waits_behind_one_of_each_other_address)
+/* Clients that will ask for a long list. */
+static void dial_lists(struct client *clients, int count)
 {
     enum {
         CHILDREN = VIEW_NODES_MAX + 200,
         NAME_BYTES = 2000
     };
-    static struct client clients[FLOOD_CLIENTS];
+
     static char path[NAME_BYTES + 16];
-    struct client modest;
-    struct client list;
 
     write_one(OP_CREATE, "/long", "");
     for (int i = 0; i < CHILDREN; i++) {
         (void)snprintf(path, sizeof(path), "/long/%0*d", NAME_BYTES, i);
         write_one(OP_CREATE, path, "");
     }
+    for (int i = 0; i < count; i++) {
+        dial(&clients[i], 0);
+    }
+}
+
+/* They have read their lists, and wait with `others` to get them. */
+static void read_lists(struct client *clients, int count, int others)
+{
+    for (int i = 0; i < count; i++) {
+        ask(&clients[i], ZK_GET_CHILDREN, "/long", 0);
+        deliver(&clients[i]);
+        for (int k = 0; k < ROUNDS_MAX && count_longs() < others + i + 1; k++) {
+            step(&clients[i]);
+        }
+    }
+    assert_int_equal(count_longs(), others + count);
+}
+
+/* All long replies are written after all. */
+static void end_flood(struct client *clients)
+{
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        await(&clients[i], 2);
+        hang_up(&clients[i]);
+    }
+}
+
+static void end_long(struct client *client)
+{
+    await(client, 1);
+    assert_int_equal(client->err, 0);
+    hang_up(client);
+}
+
+TEST_BENCH(a_long_reply_waits_behind_one_of_each_other_address)
+{
+    static struct client clients[FLOOD_CLIENTS];
+    struct client modest;
+    struct client list;
+
     dial(&modest, 0);
-    dial(&list, 0);
+    dial_lists(&list, 1);
     modest.conn->address_key = 1;
-    flood(clients);
+    flood(clients, false);
     ask_data(&modest, "/data", FLOOD_READS);
     deliver(&modest);
     step(&modest);
-    ask(&list, ZK_GET_CHILDREN, "/long", 0);
-    deliver(&list);
-    for (int i = 0; i < ROUNDS_MAX && count_longs() < FLOOD_CLIENTS + 2; i++) {
-        step(&list);
-    }
+    read_lists(&list, 1, FLOOD_CLIENTS + 1);
     for (int i = 0; i < 3; i++) {
         round_all();
     }
     assert_int_equal(count_longs(), FLOOD_CLIENTS - 1);
     assert_true(list_empty(&modest.conn->longs.node) && list_empty(&list.conn->longs.node));
-    await(&modest, 1);
-    await(&list, 1);
-    assert_int_equal(list.err, 0);
-    for (int i = 0; i < FLOOD_CLIENTS; i++) {
-        await(&clients[i], 2);
-        hang_up(&clients[i]);
+    end_long(&modest);
+    end_long(&list);
+    end_flood(clients);
+}
+
+/* Each of them keeps one of a few places. */
+TEST_BENCH(lists_wait_behind_one_long_reply_each)
+{
+    enum {
+        LISTS = 2
+    };
+    static struct client clients[FLOOD_CLIENTS];
+    struct client lists[LISTS];
+
+    dial_lists(lists, LISTS);
+    flood(clients, true);
+    read_lists(lists, LISTS, FLOOD_CLIENTS);
+    for (int i = 0; i < 2 * LISTS; i++) {
+        round_all();
     }
-    hang_up(&modest);
-    hang_up(&list);
+    assert_int_equal(count_longs(), FLOOD_CLIENTS - LISTS);
+    for (int i = 0; i < LISTS; i++) {
+        assert_true(list_empty(&lists[i].conn->longs.node));
+        end_long(&lists[i]);
+    }
+    end_flood(clients);
 }
 
 static void adjust(struct config_clients *limits)

@@ -198,8 +198,8 @@ TEST_BENCH(no_header_has_a_zxid_above_events_that_set_watches_has_not_sent)
     static const char *const early = "/early";
     static const char *const late = "/late";
     struct zk_ask_list first[ZK_LISTS] = {
-        [ZK_LIST_DATA] = {(const char **)&early, 1}, [ZK_LIST_EXISTS] = {none, PATHS}};
-    struct zk_ask_list second[ZK_LISTS] = {[ZK_LIST_DATA] = {(const char **)&late, 1}};
+        [ZK_LIST_DATA] = {&early, 1}, [ZK_LIST_EXISTS] = {none, PATHS}};
+    struct zk_ask_list second[ZK_LISTS] = {[ZK_LIST_DATA] = {&late, 1}};
     struct client client;
 
     for (int i = 0; i < PATHS; i++) {
