@@ -112,6 +112,7 @@ void zk_auth_forget(struct zk_call *call)
         buf_release(&call->names);
         buf_clear(&call->acls);
         call->counted = 0;
+        call->from = 0;
         call->walked = false;
     }
 }
@@ -139,6 +140,7 @@ static enum err add_page(struct zk_call *call, bool *ret_more)
         keep_path(call, result.entries[result.entry_count - 1].path);
     }
     *ret_more = result.more && err == ERR_OK && !call->names.overflow;
+    call->from = call->from == 0 ? result.zxid : call->from;
     call->upto = max_u64(result.zxid, call->upto);
     op_result_release(&result);
     return err;
@@ -160,6 +162,21 @@ static enum err add_some(struct zk_call *call, bool *ret_more)
 static bool waits_for_place(const struct zk_call *call)
 {
     return call->place_since_us != 0 && !call->placed;
+}
+
+/* Whether all names may leave now. What was read in several turns is read again, if the client may
+ * have the event of a change since then. */
+static bool may_tell_names(struct zk_call *call)
+{
+    if (!zk_order_allows(call, call->upto)) {
+        return false;
+    }
+    if (call->placed && call->conn->session.owned > call->from) {
+        zk_auth_forget(call);
+        zk_turn_later(call->conn);
+        return false;
+    }
+    return call->names.len <= ZK_LONG_REPLY || zk_turn_takes_long(call);
 }
 
 static void tell_names(struct zk_call *call)
@@ -195,13 +212,10 @@ bool zk_auth_ephemerals(struct zk_call *call)
         zk_close_lost(call->conn, "not_ready");
         return true;
     }
-    if (!zk_order_allows(call, call->upto)) {
+    if (!may_tell_names(call)) {
         if (!call->placed) {
             zk_auth_forget(call);
         }
-        return false;
-    }
-    if (call->names.len > ZK_LONG_REPLY && !zk_turn_takes_long(call)) {
         return false;
     }
     zk_order_saw(call->conn, call->upto);

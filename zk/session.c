@@ -87,6 +87,15 @@ void zk_session_changed(struct zk *zk, const struct state_change *change)
     }
 }
 
+void zk_session_owns(struct zk *zk, uint64_t session, zxid_t zxid)
+{
+    struct zk_conn *conn = map_get_u64(&zk->attached, session);
+
+    if (conn) {
+        conn->session.owned = zxid;
+    }
+}
+
 void zk_session_attach(struct zk_conn *conn, const struct op_session_info *info)
 {
     struct zk *zk = conn->zk;

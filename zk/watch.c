@@ -89,13 +89,15 @@ enum err zk_watch_add(struct zk_conn *conn, enum watch_kind kind, struct slice p
 
 /* ---- The subscriber ---- */
 
-static void on_change(void *ctx, zxid_t zxid UNUSED, const struct state_change *change)
+static void on_change(void *ctx, zxid_t zxid, const struct state_change *change)
 {
     struct zk *zk = ctx;
 
     zk->written.zxid = 0; /* Another set may have its paths at the same place. */
     if (change->type == TXN_SESSION_CLOSE || change->type == TXN_SESSION_MOVE) {
         zk_session_changed(zk, change);
+    } else if (change->session != 0) {
+        zk_session_owns(zk, change->session, zxid);
     }
 }
 

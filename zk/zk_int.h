@@ -201,6 +201,7 @@ enum zk_stop_bit {
 struct zk_session {
     uint64_t id;     /* Public id; 0: none is attached. */
     uint64_t number; /* Zxid of the attachment. */
+    zxid_t owned;    /* Of the newest change of its ephemerals that was handed out. */
     uint32_t timeout_ms;
     bool ending; /* The client is closing the session. */
     uint64_t touched_ms;
@@ -317,6 +318,7 @@ struct zk_call {
     bool walked;        /* getEphemerals, getAllChildrenNumber: all znodes are read. */
     uint64_t start_us;
     uint64_t waits_since_us;   /* Since when it waits for changes that its reply shows; 0: never. */
+    zxid_t from;               /* getEphemerals: the state of the first page. */
     zxid_t upto;               /* The newest state that was read, for requests that read several. */
     uint32_t counted;          /* The same: znodes so far; `acls` has the path of the last one. */
     struct buf names;          /* getEphemerals: paths, encoded. */
@@ -444,6 +446,7 @@ void zk_session_touch(struct zk_conn *conn); /* The client has sent bytes. */
 void zk_session_attach(struct zk_conn *conn, const struct op_session_info *info);
 void zk_session_detach(struct zk_conn *conn);
 void zk_session_changed(struct zk *zk, const struct state_change *change);
+void zk_session_owns(struct zk *zk, uint64_t session, zxid_t zxid); /* Its ephemerals changed. */
 void zk_session_look(struct zk_conn *conn);
 void zk_session_look_all(struct zk *zk);
 

@@ -182,6 +182,38 @@ TEST_BENCH(counts_and_ephemerals_show_nothing_before_its_event)
     hang_up(&client);
 }
 
+TEST_BENCH(ephemerals_that_change_while_they_are_read_are_read_again)
+{
+    enum {
+        EPHEMERALS = VIEW_NODES_MAX + 200,
+        PATH_MAX_BYTES = 16
+    };
+    struct client client;
+    struct wire_reader reader;
+    char path[PATH_MAX_BYTES];
+
+    dial(&client, 0);
+    for (int i = 0; i < EPHEMERALS; i++) {
+        (void)snprintf(path, sizeof(path), "/%06d", i);
+        zk_ask_create(&client.out, ++client.xid, ZK_CREATE, path, slice_str(""), 1);
+    }
+    ask(&client, ZK_EXISTS, "/000000", 1);
+    await(&client, EPHEMERALS + 1);
+    ask(&client, ZK_GET_EPHEMERALS, "", -1);
+    deliver(&client);
+    for (int i = 0; i < ROUNDS_MAX && list_empty(&bench.zk->places); i++) {
+        step(&client);
+    }
+    write_one(OP_DELETE, "/000000", "");
+    await(&client, EPHEMERALS + 2);
+    assert_int_equal(client.err, 0);
+    assert_int_equal(client.events, 1);
+    wire_reader_init(&reader, buf_slice(&client.last));
+    assert_int_equal(zk_get_int(&reader), EPHEMERALS - 1);
+    assert_true(slice_eq(zk_get_bytes(&reader), slice_str("/000001")));
+    hang_up(&client);
+}
+
 /* ---- Missed events ---- */
 
 /* Libraries keep the zxid of each header, and set their watches from there when they connect again.
