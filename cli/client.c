@@ -203,6 +203,7 @@ static bool poll_for(struct client *client, uint64_t wait_ms)
 
     (void)curl_multi_poll(client->multi, &fd, extra, (int)wait_ms, NULL);
     client_note(client);
+    client_meanwhile(client);
     return extra == 0 || fd.revents == 0;
 }
 
@@ -465,7 +466,7 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
     uint64_t until_ms = os_now_ms() + wait_ms;
 
     for (uint64_t now_ms = os_now_ms(); now_ms < until_ms; now_ms = os_now_ms()) {
-        if (!poll_for(client, until_ms - now_ms)) {
+        if (!poll_for(client, min_u64(until_ms - now_ms, POLL_MS))) {
             return false;
         }
     }

@@ -101,6 +101,10 @@ struct client {
     bool has_password;
     bool trusts_all;  /* https: the server's certificate is not checked. Send no secret then. */
     int interrupt_fd; /* When readable, it ends the request (CLIENT_INTERRUPTED); -1: none. */
+    /* Called while a request or a transfer runs, at least once a second; it sends no request of
+     * its own. NULL: none. */
+    void (*meanwhile)(void *ctx);
+    void *meanwhile_ctx;
     uint64_t note_ms; /* When to explain a delay (monotonic); 0: never. */
     bool noted;       /* The delay was explained. */
     int64_t uploaded; /* Bytes of the body sent in the current attempt. */
@@ -120,6 +124,13 @@ void client_close(struct client *client);
  * `error`. With --curl each request is printed; a write, or a request that is marked as the last
  * one, is not sent, and CMD_SHOWN is returned. */
 int client_ask(struct client *client, const struct client_request *request);
+
+static inline void client_meanwhile(const struct client *client)
+{
+    if (client->meanwhile) {
+        client->meanwhile(client->meanwhile_ctx);
+    }
+}
 
 /* Whether a request with this exit code has failed because no replica has answered it. */
 static inline bool client_unserved(int exit_code)

@@ -369,7 +369,10 @@ static int run(struct cli *cli)
             cli->client->interrupt_fd = migrate->signal_fd;
         }
         migrate_visit(migrate);
+        cli->client->meanwhile = migrate_keep;
+        cli->client->meanwhile_ctx = migrate;
         code = migrate_all(migrate);
+        cli->client->meanwhile = NULL;
         progress_clear(&migrate->target.progress);
         migrate_walk_release(&migrate->walk);
     }

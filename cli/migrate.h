@@ -62,6 +62,7 @@ struct migrate {
     bool top_unread;   /* The source refused to show the top in this pass. */
     bool recursive;    /* One recursive watch is set. */
     bool one_shot;     /* The source has no recursive watches: each znode has two. */
+    uint64_t keep_ms;  /* When migrate_keep() acts next (monotonic). */
 };
 
 /* Makes one pass. Returns CMD_OK, or the exit code of a reported error. */
@@ -98,6 +99,13 @@ int migrate_follow(struct migrate *migrate, int64_t idle_ms);
 
 /* Connects to the source. After an earlier connection several attempts are made. */
 int migrate_connect(struct migrate *migrate);
+
+/* Connects again and sets the watches again, after a loss. */
+int migrate_reconnect(struct migrate *migrate);
+
+/* Keeps the session of the source while the command waits for the target, and takes the events that
+ * come. `ctx`: the migration. A loss shows in the next request to the source. */
+void migrate_keep(void *ctx);
 
 /* Waits until the connected server has all that the source had acknowledged before the call, and
  * takes the events about it. Not MIGRATE_DONE: MIGRATE_LOST or MIGRATE_STOPPED. */

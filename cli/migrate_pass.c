@@ -271,6 +271,12 @@ static int walk_once(struct migrate *migrate)
     if (!migrate_target_load(&migrate->target)) {
         return migrate->target.code;
     }
+    /* A source that was lost during the load had not been read. */
+    int code = migrate->source.fd < 0 ? migrate_reconnect(migrate) : CMD_OK;
+
+    if (code != CMD_OK) {
+        return code;
+    }
     enum migrate_step step = migrate_sync(migrate);
 
     if (step == MIGRATE_DONE) {
@@ -284,12 +290,9 @@ static int walk_once(struct migrate *migrate)
         return migrate->target.code;
     case MIGRATE_STOPPED:
         return migrate_interrupted(migrate);
-    case MIGRATE_LOST: {
-        int code = migrate_connect(migrate);
-
-        code = code == CMD_OK ? migrate_watch(migrate) : code;
+    case MIGRATE_LOST:
+        code = migrate_reconnect(migrate);
         return code == CMD_OK ? CMD_SHOWN : code;
-    }
     }
     if (migrate->top_unread) {
         return cli_fail(migrate->cli, CMD_DENIED, "NotCopied",

@@ -8,7 +8,9 @@
 enum {
     CONNECTS_MAX = 10,
     RETRY_MS = 500,
-    ASKS_MAX = 3 /* Of one request, when the connection is lost. */
+    ASKS_MAX = 3, /* Of one request, when the connection is lost. */
+    KEEP_MS = 100,
+    EVENTS_AT_ONCE = 1000
 };
 
 bool migrate_is_stopped(const struct migrate *migrate, int64_t wait_ms)
@@ -103,4 +105,34 @@ int migrate_watch(struct migrate *migrate)
     migrate->one_shot = true;
     migrate->walk.watch = true;
     return migrate_connect(migrate);
+}
+
+int migrate_reconnect(struct migrate *migrate)
+{
+    int code = migrate_connect(migrate);
+
+    return code == CMD_OK ? migrate_watch(migrate) : code;
+}
+
+void migrate_keep(void *ctx)
+{
+    struct migrate *migrate = ctx;
+    struct zk_client_news news = {.kind = ZK_CLIENT_EVENT};
+    uint64_t now_ms = os_now_ms();
+
+    if (now_ms < migrate->keep_ms) {
+        return;
+    }
+    migrate->keep_ms = now_ms + KEEP_MS;
+    /* Only the walk takes its replies, and it still uses the last one. */
+    if (migrate->walk.runs) {
+        zk_client_keep(&migrate->source);
+        return;
+    }
+    for (int i = 0; i < EVENTS_AT_ONCE && news.kind == ZK_CLIENT_EVENT; i++) {
+        zk_client_next(&migrate->source, 1, &news);
+        if (news.kind == ZK_CLIENT_EVENT) {
+            migrate_walk_event(&migrate->walk, &news);
+        }
+    }
 }

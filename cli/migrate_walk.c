@@ -252,12 +252,14 @@ enum migrate_step migrate_walk_run(struct migrate_walk *walk)
 {
     enum migrate_step step = MIGRATE_DONE;
 
+    walk->runs = true;
     while (step == MIGRATE_DONE && (walk->unsent_count > 0 || walk->sent_count > 0)) {
         while (walk->unsent_count > 0 && walk->sent_count < WINDOW) {
             send_one(walk, walk->unsent[--walk->unsent_count]);
         }
         step = take_one(walk);
     }
+    walk->runs = false;
     if (step != MIGRATE_DONE) {
         forget(walk);
     }

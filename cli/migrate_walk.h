@@ -36,6 +36,7 @@ struct migrate_walk {
     struct zk_client *client;
     struct slice top; /* Path of the top; "" is the root. */
     bool watch;       /* Set one-shot watches. */
+    bool runs;        /* migrate_walk_run() takes what arrives. */
     const struct migrate_visitor *visitor;
     char **unsent; /* Paths, relative to the top. The last one is the next. */
     size_t unsent_count;

@@ -123,6 +123,7 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
         if (running) {
             (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);
         }
+        client_meanwhile(trying->cli->client);
     }
     take_off_waits(trying, start_ms);
     (void)curl_handles_ended(multi, ret_result);

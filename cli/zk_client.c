@@ -512,6 +512,13 @@ static bool send_due(struct zk_client *client, uint64_t now_ms)
     return flush(client);
 }
 
+void zk_client_keep(struct zk_client *client)
+{
+    if (client->fd >= 0) {
+        (void)send_due(client, os_now_ms()); /* zk_client_next() finds the failure again. */
+    }
+}
+
 void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_news *ret_news)
 {
     uint64_t end_ms = wait_ms < 0 ? UINT64_MAX : os_now_ms() + (uint64_t)wait_ms;

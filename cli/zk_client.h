@@ -148,6 +148,10 @@ void zk_client_send(struct zk_client *client, enum zk_client_op op, struct slice
  * limit than the timeout. Sends the pings that keep the session. */
 void zk_client_next(struct zk_client *client, int64_t wait_ms, struct zk_client_news *ret_news);
 
+/* Sends the ping that keeps the session, if one is due, and takes nothing that has arrived: what
+ * zk_client_next() has returned stays valid. */
+void zk_client_keep(struct zk_client *client);
+
 /* Take the next of `count` entries from a list of a reply. */
 struct zk_client_acl zk_client_acl_next(struct slice *list);
 struct slice zk_client_name_next(struct slice *list);

@@ -7,6 +7,7 @@
 
 static struct ensemble source;
 static struct ensemble target;
+static struct ensemble brief;  /* A source with short sessions. */
 static struct ensemble behind; /* A server of the source that lacks its latest writes. */
 
 #define MIGRATE "zabra migrate --user super --password-file $D/pw --from $FROM"
@@ -93,6 +94,39 @@ static void follow(const char *options)
                            "await 'grep following $D/said' || { cat $D/said; exit 99; }\n",
                    options);
     assert_int_equal(setenv("FOLLOW", text, 1), 0);
+}
+
+/* A proxy in front of the target: requests that begin with one of $SLOW are passed on after
+ * $BEFORE has run. Prints its port. */
+static const char proxy[] =
+    "import os, socket, subprocess, sys, threading\n"
+    "def relay(server, client):\n"
+    "    while data := server.recv(65536):\n"
+    "        client.sendall(data)\n"
+    "def serve(client):\n"
+    "    server = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+    "    threading.Thread(target=relay, args=(server, client), daemon=True).start()\n"
+    "    while data := client.recv(65536):\n"
+    "        if data.startswith(tuple(os.environ['SLOW'].encode().split(b','))):\n"
+    "            subprocess.run(['sh', '-c', os.environ['BEFORE']], check=True)\n"
+    "        server.sendall(data)\n"
+    "listener = socket.create_server(('127.0.0.1', 0))\n"
+    "print(listener.getsockname()[1], flush=True)\n"
+    "while True:\n"
+    "    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()\n";
+
+/* After `eval "$DELAY"` a line has the proxy in front of the target. */
+static void delay(const char *slow, const char *before)
+{
+    assert_int_equal(setenv("PROXY", proxy, 1), 0);
+    assert_int_equal(setenv("SLOW", slow, 1), 0);
+    assert_int_equal(setenv("BEFORE", before, 1), 0);
+    assert_int_equal(setenv("DELAY",
+                            "python3 -c \"$PROXY\" ${ZABRA_ENDPOINTS##*:} >$D/port & s=$!; "
+                            "trap 'kill $s' EXIT; eval \"$LIB\"; await '[ -s $D/port ]'; "
+                            "ZABRA_ENDPOINTS=127.0.0.1:$(cat $D/port)\n",
+                            1),
+                     0);
 }
 
 static void tear_down(void)
@@ -363,4 +397,37 @@ TEST(an_incomplete_export_is_named, set_up, tear_down)
     expect_end("{\"path\":\"\",\"data64\":\"\"}", "it was cut off");
     expect_end("{\"path\":\"\",\"data64\":\"*\"}", "not a line of an export");
     expect_end("[", "not a line of an export");
+}
+
+/* A source whose sessions are shorter than a request to the target. */
+static void set_up_brief(void)
+{
+    set_up();
+    ensemble_launch(&brief, 1, "tickTime=200\nmaxSessionTimeout=3000\nsessionTimeout=3000\n");
+    address(&brief, "FROM");
+    shell_expect("export ZABRA_ENDPOINTS=$FROM; zabra create -p /app/open x && "
+                 "zabra create -p /new/child x",
+                 0, "/new/child");
+}
+
+static void tear_down_brief(void)
+{
+    ensemble_close(&brief);
+    tear_down();
+}
+
+TEST(a_slow_target_does_not_end_the_session, set_up_brief, tear_down_brief)
+{
+    delay("GET /export,POST /import", "sleep 5");
+    shell_expect_json("eval \"$DELAY\"; " MIGRATE " --prefix /new -o json", 0, ".verified");
+    assert_true(ensemble_metric(&brief, 0, "zabra_sessions_expired_total") == 0);
+}
+
+TEST(changes_during_a_slow_deletion_are_followed, set_up_brief, tear_down_brief)
+{
+    delay("DELETE", "ZABRA_ENDPOINTS=$FROM zabra create /app/late x; sleep 5");
+    follow("--replace --until-idle 1s");
+    shell_expect("eval \"$DELAY$FOLLOW\"; ended", 0, "verified");
+    shell_expect("cat $D/report; zabra get /app/late; ! grep connecting $D/said", 0, "x");
+    assert_true(ensemble_metric(&brief, 0, "zabra_sessions_expired_total") == 0);
 }
