@@ -73,13 +73,12 @@ static int recover(struct migrate *migrate)
     return code;
 }
 
-/* Waits for events: false when the connection is lost. */
-static bool gather(struct migrate *migrate, int64_t wait_ms)
+/* Waits for events: MIGRATE_LOST or MIGRATE_DONE. */
+static enum migrate_step gather(struct migrate *migrate, int64_t wait_ms)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)wait_ms;
     struct zk_client_news news;
 
-    migrate->source.stop_fd = migrate->signal_fd;
     do {
         uint64_t now_ms = os_now_ms();
 
@@ -90,8 +89,19 @@ static bool gather(struct migrate *migrate, int64_t wait_ms)
         }
     } while (news.kind == ZK_CLIENT_EVENT && map_count(&migrate->dirty) < DIRTY_ENOUGH &&
              !migrate->lost_events && os_now_ms() < end_ms);
+    return news.kind == ZK_CLIENT_LOST ? MIGRATE_LOST : MIGRATE_DONE;
+}
+
+/* Waits for changes, or (the source is idle) asks whether there are some: a server that is behind
+ * its leader, or hangs, sends no events either. MIGRATE_STOPPED: a signal came instead of the
+ * answer. */
+static enum migrate_step await_changes(struct migrate *migrate, bool is_idle, int64_t wait_ms)
+{
+    migrate->source.stop_fd = migrate->signal_fd;
+    enum migrate_step step = is_idle ? migrate_sync(migrate) : gather(migrate, wait_ms);
+
     migrate->source.stop_fd = -1;
-    return news.kind != ZK_CLIENT_LOST;
+    return step;
 }
 
 /* Follows until it is time to cut over. */
@@ -105,11 +115,10 @@ static int follow(struct migrate *migrate, int64_t idle_ms)
         uint64_t now_ms = os_now_ms();
         bool is_idle = idle_ms > 0 && now_ms >= busy_ms + (uint64_t)idle_ms;
         uint64_t wait_ms = idle_ms > 0 ? busy_ms + (uint64_t)idle_ms - now_ms : 1000;
-        /* A server that is behind its leader, or hangs, sends no events either. */
-        bool connected = is_idle ? migrate_sync(migrate) == MIGRATE_DONE
-                                 : gather(migrate, (int64_t)min_u64(wait_ms, 1000));
+        enum migrate_step step = await_changes(migrate, is_idle, (int64_t)min_u64(wait_ms, 1000));
+        bool connected = step == MIGRATE_DONE;
 
-        if (is_idle && connected && migrate->events == before) {
+        if (step == MIGRATE_STOPPED || (is_idle && connected && migrate->events == before)) {
             return CMD_OK;
         }
         if (connected && map_count(&migrate->dirty) > 0) {

@@ -43,7 +43,8 @@ int migrate_connect(struct migrate *migrate)
                                 migrate->source.error);
 }
 
-/* Sends a request about the top and waits for its answer. */
+/* Sends a request about the top and waits for its answer, which follows those that are still due
+ * to a wait that a signal has ended. */
 static void ask(struct migrate *migrate, enum zk_client_op op, struct zk_client_news *ret_news)
 {
     zk_client_send(&migrate->source, op,
@@ -53,7 +54,8 @@ static void ask(struct migrate *migrate, enum zk_client_op op, struct zk_client_
         if (ret_news->kind == ZK_CLIENT_EVENT) {
             migrate_walk_event(&migrate->walk, ret_news);
         }
-    } while (ret_news->kind == ZK_CLIENT_EVENT || ret_news->kind == ZK_CLIENT_NOTHING);
+    } while (ret_news->kind == ZK_CLIENT_EVENT || ret_news->kind == ZK_CLIENT_NOTHING ||
+             (ret_news->kind == ZK_CLIENT_REPLY && migrate->source.due_count > 0));
 }
 
 enum migrate_step migrate_sync(struct migrate *migrate)

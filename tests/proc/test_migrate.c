@@ -251,6 +251,28 @@ TEST(a_second_signal_ends_the_wait_for_a_frozen_source, set_up, tear_down)
     shell_finish(&job, 130, "run the command again with --into to continue");
 }
 
+/* The answer to the question whether the source is idle does not come before $D/end exists. */
+#define NO_ANSWER "[ $N != 2 ] || { touch $D/asked; until [ -e $D/end ]; do sleep 0.05; done; "
+
+TEST(signals_end_the_wait_for_an_idle_source, set_up, tear_down)
+{
+    lag(NO_ANSWER "}");
+    follow("--into --until-idle 1s --timeout 10m");
+    shell_expect("eval \"$LAG$FOLLOW\"; await '[ -e $D/asked ]' && "
+                 "await 'kill -INT $p; grep -i interrupted $D/said'; touch $D/end; ended",
+                 130, "run the command again with --into to continue");
+}
+
+TEST(a_late_answer_is_none_to_the_next_question, set_up, tear_down)
+{
+    lag(NO_ANSWER "ZABRA_ENDPOINTS=$FROM zabra create /late x; }");
+    follow("--into --until-idle 1s");
+    shell_expect("eval \"$LAG$FOLLOW\"; await '[ -e $D/asked ]' && kill -INT $p; "
+                 "touch $D/end; ended",
+                 0, "verified");
+    shell_expect("zabra get /late && ! grep connecting $D/said", 0, "x");
+}
+
 TEST(time_without_a_connection_is_not_idle, set_up, tear_down)
 {
     struct shell_job job;
