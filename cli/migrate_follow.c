@@ -43,8 +43,10 @@ static bool copy_changes(struct migrate *migrate, int *ret_code)
     migrate_forget_dirty(migrate);
     enum migrate_step step = migrate_walk_run(&migrate->walk);
 
-    if (step == MIGRATE_ENDED || !migrate_target_flush(&migrate->target) ||
-        !migrate_delete_known(migrate, migrate->missing)) {
+    if (step == MIGRATE_STOPPED) {
+        *ret_code = migrate_interrupted(migrate);
+    } else if (step == MIGRATE_ENDED || !migrate_target_flush(&migrate->target) ||
+               !migrate_delete_known(migrate, migrate->missing)) {
         *ret_code = migrate->target.code;
     }
     (void)json_array_clear(migrate->missing);

@@ -37,9 +37,10 @@ static void set_up(void)
 
 /* A server in front of the source, that is behind until it is asked to catch up: what was written
  * before becomes visible with a SYNC, which a pass sends after it has read the target. At the first
- * two it runs $LATE, with their number in $N. Prints its port. */
+ * two it runs $LATE, with their number in $N. While $D/hold exists, it passes no GET_DATA on,
+ * and makes $D/holding. Prints its port. */
 static const char lagging[] =
-    "import os, socket, subprocess, sys, threading\n"
+    "import os, socket, subprocess, sys, threading, time\n"
     "made = 0\n"
     "def relay(server, client):\n"
     "    while data := server.recv(65536):\n"
@@ -51,6 +52,9 @@ static const char lagging[] =
     "    file, first = client.makefile('rb'), True\n"
     "    while len(head := file.read(4)) == 4:\n"
     "        frame = file.read(int.from_bytes(head, 'big'))\n"
+    "        while frame[4:8] == b'\\0\\0\\0\\x04' and os.path.exists(sys.argv[2]):\n"
+    "            open(sys.argv[2] + 'ing', 'w').close()\n"
+    "            time.sleep(0.05)\n"
     "        if not first and frame[4:8] == b'\\0\\0\\0\\x09' and made < 2:\n"
     "            made += 1\n"
     "            late = ['sh', '-c', os.environ['LATE']]\n"
@@ -68,7 +72,7 @@ static void lag(const char *late)
     assert_int_equal(setenv("LAGGING", lagging, 1), 0);
     assert_int_equal(setenv("LATE", late, 1), 0);
     assert_int_equal(setenv("LAG",
-                            "python3 -c \"$LAGGING\" ${FROM#*:} >$D/port & s=$!; "
+                            "python3 -c \"$LAGGING\" ${FROM#*:} $D/hold >$D/port & s=$!; "
                             "trap 'kill $s' EXIT; eval \"$LIB\"; await '[ -s $D/port ]'; "
                             "FROM=127.0.0.1:$(cat $D/port)\n",
                             1),
@@ -247,6 +251,21 @@ TEST(a_second_signal_ends_the_wait_for_a_frozen_source, set_up, tear_down)
                 "await 'kill -INT $p; grep -i interrupted $D/said' && cut_over");
     ENSEMBLE_WAIT(&target, shell("grep -qs following $D/said") == 0);
     ensemble_signal(&source, 0, SIGSTOP);
+    assert_int_equal(shell("touch $D/frozen"), 0);
+    shell_finish(&job, 130, "run the command again with --into to continue");
+}
+
+TEST(a_second_signal_ends_the_last_reads, set_up, tear_down)
+{
+    struct shell_job job;
+
+    lag("[ $N != 2 ] || { ZABRA_ENDPOINTS=$FROM zabra create /late x; touch $D/hold; }");
+    follow("--into --timeout 10m");
+    shell_start(&job, "%s",
+                "eval \"$LAG$FOLLOW\"; kill -INT $p; await '[ -e $D/frozen ]' && "
+                "await 'kill -INT $p; grep -i interrupted $D/said' || kill -KILL $p; ended");
+    ENSEMBLE_WAIT(&target, shell("[ -e $D/holding ]") == 0);
+    ensemble_signal(&target, 0, SIGSTOP); /* It is not read any more. */
     assert_int_equal(shell("touch $D/frozen"), 0);
     shell_finish(&job, 130, "run the command again with --into to continue");
 }
