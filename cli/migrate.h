@@ -111,9 +111,6 @@ void migrate_keep(void *ctx);
  * takes the events about it. Not MIGRATE_DONE: MIGRATE_LOST or MIGRATE_STOPPED. */
 enum migrate_step migrate_sync(struct migrate *migrate);
 
-/* Reports the interruption by a signal; returns the exit code. */
-int migrate_interrupted(const struct migrate *migrate);
-
 /* Whether a signal has come, at most `wait_ms` from now. */
 bool migrate_is_stopped(const struct migrate *migrate, int64_t wait_ms);
 

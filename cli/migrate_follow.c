@@ -44,7 +44,7 @@ static bool copy_changes(struct migrate *migrate, int *ret_code)
     enum migrate_step step = migrate_walk_run(&migrate->walk);
 
     if (step == MIGRATE_STOPPED) {
-        *ret_code = migrate_interrupted(migrate);
+        *ret_code = migrate_interrupted(migrate->cli);
     } else if (step == MIGRATE_ENDED || !migrate_target_flush(&migrate->target) ||
                !migrate_delete_known(migrate, migrate->missing)) {
         *ret_code = migrate->target.code;
@@ -148,7 +148,7 @@ static int catch_up(struct migrate *migrate)
         }
         break;
     case MIGRATE_STOPPED:
-        return migrate_interrupted(migrate);
+        return migrate_interrupted(migrate->cli);
     case MIGRATE_LOST:
     case MIGRATE_ENDED:
         break;

@@ -289,7 +289,7 @@ static int walk_once(struct migrate *migrate)
     case MIGRATE_ENDED:
         return migrate->target.code;
     case MIGRATE_STOPPED:
-        return migrate_interrupted(migrate);
+        return migrate_interrupted(migrate->cli);
     case MIGRATE_LOST:
         code = migrate_reconnect(migrate);
         return code == CMD_OK ? CMD_SHOWN : code;

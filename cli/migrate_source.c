@@ -3,7 +3,6 @@
 #include "cli/migrate.h"
 
 #include <poll.h>
-#include <signal.h>
 
 enum {
     CONNECTS_MAX = 10,
@@ -18,12 +17,6 @@ bool migrate_is_stopped(const struct migrate *migrate, int64_t wait_ms)
     struct pollfd polled = {.fd = migrate->signal_fd, .events = POLLIN};
 
     return poll(&polled, 1, (int)wait_ms) > 0;
-}
-
-int migrate_interrupted(const struct migrate *migrate)
-{
-    return cli_fail(migrate->cli, CMD_SIGNAL + SIGINT, "Interrupted",
-                    "interrupted; run the command again with --into to continue");
 }
 
 int migrate_connect(struct migrate *migrate)

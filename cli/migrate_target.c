@@ -4,6 +4,7 @@
 #include "base/jsonw.h"
 #include "cli/cmd.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -57,6 +58,27 @@ void migrate_target_refuse(struct migrate_target *target, struct slice path, con
     out_note(&target->cli->out, "not copied: %s: %s", json_string_value(name), why);
     (void)json_array_append_new(target->refused,
                                 json_pack("{s:o,s:o}", "path", name, "reason", out_string(why)));
+}
+
+int migrate_interrupted(const struct cli *cli)
+{
+    return cli_fail(cli, CMD_SIGNAL + SIGINT, "Interrupted",
+                    "interrupted; run the command again with --into to continue");
+}
+
+/* Whether the failure of the last request, with this exit code, ends the command and is no refusal.
+ * It is then reported. */
+static bool is_end(struct migrate_target *target, int code)
+{
+    bool stopped =
+        code != CMD_OK && strcmp(target->cli->client->error.code, CLIENT_INTERRUPTED) == 0;
+
+    if (!stopped && !client_unserved(code)) {
+        return false;
+    }
+    progress_clear(&target->progress);
+    target->code = stopped ? migrate_interrupted(target->cli) : cli_tell(target->cli);
+    return true;
 }
 
 /* ---- What the target has ---- */
@@ -298,8 +320,7 @@ static bool take_refusal(struct migrate_target *target)
     size_t bad = (size_t)jsonr_number(import, "line");
     size_t done = (size_t)jsonr_number(import, "lines");
 
-    if (!import || client_unserved(error->exit_code) || bad == 0 || bad > target->line_count ||
-        done >= bad) {
+    if (!import || bad == 0 || bad > target->line_count || done >= bad) {
         return false;
     }
     size_t start = target->starts[bad - 1];
@@ -336,6 +357,9 @@ bool migrate_target_flush(struct migrate_target *target)
             target->exists = true;
             count_done(target, target->line_count);
             break;
+        }
+        if (is_end(target, code)) {
+            return false;
         }
         if (!take_refusal(target)) {
             progress_clear(&target->progress);
@@ -423,8 +447,7 @@ enum migrate_deletion migrate_target_delete(struct migrate_target *target, struc
                    &(struct client_request){.method = "DELETE",
                                             .path = buf_cstr(&full),
                                             .params = {{"recursive", recursive ? "true" : NULL}}});
-    if (client_unserved(code)) {
-        target->code = cli_tell(target->cli);
+    if (is_end(target, code)) {
         return MIGRATE_FAILED;
     }
     if (code == CMD_OK || code == CMD_NO_NODE) {
@@ -457,8 +480,7 @@ bool migrate_target_root_acl(struct migrate_target *target, struct slice acl)
                                                                     .body = buf_slice(&body),
                                                                     .has_body = true,
                                                                     .type = "application/json"});
-    if (client_unserved(code)) {
-        target->code = cli_tell(target->cli);
+    if (is_end(target, code)) {
         return false;
     }
     if (code != CMD_OK) {

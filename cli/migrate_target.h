@@ -92,6 +92,9 @@ void migrate_target_path(const struct migrate_target *target, struct slice path,
 /* Sets the ACL of the root, which an import leaves alone. `acl`: as JSON. */
 bool migrate_target_root_acl(struct migrate_target *target, struct slice acl);
 
+/* Reports the interruption by a signal; returns the exit code. */
+int migrate_interrupted(const struct cli *cli);
+
 /* Counts a znode that was not copied, and names it. */
 void migrate_target_refuse(struct migrate_target *target, struct slice path, const char *why);
 

@@ -440,6 +440,17 @@ TEST(an_incomplete_export_is_named, set_up, tear_down)
     expect_end("[", "not a line of an export");
 }
 
+TEST(an_interrupted_deletion_is_no_refusal, set_up, tear_down)
+{
+    delay("DELETE", "touch $D/asked; until [ -e $D/end ]; do sleep 0.05; done");
+    assert_int_equal(setenv("COMMAND", MIGRATE " --replace --watch", 1), 0);
+    shell_expect("eval \"$DELAY\"; eval \"exec $COMMAND\" >$D/report 2>$D/said & p=$!; "
+                 "await '[ -e $D/asked ]' && kill -INT $p; wait $p; r=$?; touch $D/end; "
+                 "cat $D/report $D/said; exit $r",
+                 130, "run the command again with --into to continue");
+    shell_expect("! grep 'not copied' $D/said", 0, "");
+}
+
 /* A source whose sessions are shorter than a request to the target. */
 static void set_up_brief(void)
 {
