@@ -96,7 +96,7 @@ CLIENTS = {
 }
 
 
-OVER_TLS = ["kazoo"]
+OVER_TLS = ["kazoo", "zkcli"]
 
 
 def run_client(name, options, ensemble):

@@ -1,15 +1,21 @@
 """zkCli's commands (org.apache.zookeeper.ZooKeeperMain), with what each must print.
 
-zkcli_checks.py [--control PORT] [--kind NAME] ADDRESSES
+zkcli_checks.py [--control PORT] [--kind NAME] [--tls DIR] ADDRESSES
+With the directory of keys it connects over TLS, with the certificate of bob.
 """
 
 import argparse
+import pathlib
 import subprocess
 import sys
 
 from servers import JAVA_CLASSES, JAVA_FLAGS
 
 SHELL_S = 120
+NETTY = ["buffer", "codec", "common", "handler", "resolver", "transport",
+         "transport-native-epoll", "transport-native-unix-common"]
+# Over TLS the client needs Netty.
+CLASSES = ":".join([JAVA_CLASSES, *(f"/usr/share/java/netty-{part}.jar" for part in NETTY)])
 MARK = "no-command-"
 # A command, and texts that its output must have.
 COMMANDS = [
@@ -61,31 +67,46 @@ COMMANDS = [
     ("deleteall /cli", []),
     ("stat /cli", ["Node does not exist: /cli"]),
 ]
+COMMANDS_TLS = [("whoami", ["x509: CN=bob"])]
+
+
+def tls_flags(keys):
+    """The properties of ZooKeeper's TLS: a key store is the certificate and its key in one file."""
+    store = keys / "bob-store.pem"
+    store.write_text((keys / "bob.key").read_text() + (keys / "bob.pem").read_text())
+    properties = {"clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+                  "client.secure": "true",
+                  "ssl.keyStore.location": store, "ssl.keyStore.type": "PEM",
+                  "ssl.trustStore.location": keys / "ca.pem", "ssl.trustStore.type": "PEM"}
+    return [f"-Dzookeeper.{name}={value}" for name, value in properties.items()]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--control")
     parser.add_argument("--kind", default="")
+    parser.add_argument("--tls", type=pathlib.Path)
     parser.add_argument("addresses")
     options = parser.parse_args()
+    commands = [*COMMANDS, *(COMMANDS_TLS if options.tls else [])]
     # A word that is no command prints the usage, and itself: the mark behind each output.
-    lines = [f"{command}\n{MARK}{n}" for n, (command, _) in enumerate(COMMANDS)]
+    lines = [f"{command}\n{MARK}{n}" for n, (command, _) in enumerate(commands)]
     shell = subprocess.run(
-        ["java", *JAVA_FLAGS, "-cp", JAVA_CLASSES, "org.apache.zookeeper.ZooKeeperMain", "-server",
-         options.addresses], input="\n".join([*lines, "quit"]) + "\n", stdout=subprocess.PIPE,
+        ["java", *JAVA_FLAGS, *(tls_flags(options.tls) if options.tls else []), "-cp", CLASSES,
+         "org.apache.zookeeper.ZooKeeperMain", "-server", options.addresses],
+        input="\n".join([*lines, "quit"]) + "\n", stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=SHELL_S, check=False)
     outputs = shell.stdout.split(MARK)
-    assert len(outputs) == len(COMMANDS) + 1, shell.stdout
+    assert len(outputs) == len(commands) + 1, shell.stdout
     failed = 0
-    for n, (command, texts) in enumerate(COMMANDS):
+    for n, (command, texts) in enumerate(commands):
         # The client prints an event when it gets it, which may be during later commands.
         found = "".join(outputs[n:]) if "type:" in "".join(texts) else outputs[n]
         for text in texts:
             if text not in found:
                 print(f"{command}: no {text!r} in:\n{found.split('ZooKeeper -server')[0]}")
                 failed += 1
-    print(f"zkCli on {options.kind}: {len(COMMANDS)} commands, {failed} outputs differ")
+    print(f"zkCli on {options.kind}: {len(commands)} commands, {failed} outputs differ")
     return bool(failed)
 
 
