@@ -241,11 +241,23 @@ static void touch_for(uint64_t time_ms)
     }
 }
 
+/* Renews those of the first `count` sessions that have been silent for a quarter of their timeout:
+ * on a busy machine a loop over the crowd takes longer than a timeout. */
+static void touch_due(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (os_now_ms() - sessions[i].touched_ms > TIMEOUT_MS / 4) {
+            (void)touch(live_index(i), &sessions[i]);
+        }
+    }
+}
+
 static void open_crowd(void)
 {
     for (uint32_t i = 0; i < CROWD; i++) {
         char name[32];
 
+        touch_due(i);
         open_session(i % 3, &sessions[i]);
         (void)snprintf(name, sizeof(name), "crowd-%u", i);
         make_ephemeral((i + 1) % 3, &sessions[i], name);
@@ -257,6 +269,7 @@ static void expect_crowd(long status)
     for (uint32_t i = 0; i < CROWD; i++) {
         char path[64];
 
+        touch_due(CROWD);
         (void)snprintf(path, sizeof(path), "/znodes/v1/crowd-%u?consistency=linearizable", i);
         expect(live_index(i), "GET", path, NULL, status);
     }
