@@ -170,13 +170,24 @@ static int check_super(struct migrate *migrate)
                     "--user (superDigest), or --no-counters to leave the counters out");
 }
 
+/* Whether the target has a top without data and with the ACL that allows all: nothing is lost when
+ * it is overwritten. */
+static bool has_bare_top(const struct migrate *migrate)
+{
+    const struct slice none = slice_make("", 0);
+    const struct migrate_entry *top = migrate_index_get(&migrate->target.index, none);
+    uint64_t open = migrate_acl_done(0);
+
+    return top && (top->digest == migrate_digest(none, true, open) ||
+                   top->digest == migrate_digest(none, false, open));
+}
+
 /* Refuses a target that has znodes, unless this was asked for. */
 static int check_target(struct migrate *migrate)
 {
     const struct args *args = &migrate->cli->args;
-    bool has_top = migrate_target_load(&migrate->target) &&
-                   migrate_index_get(&migrate->target.index, slice_make("", 0));
-    uint64_t others = migrate->target.index.count - has_top + migrate->target.unreadable;
+    bool is_bare = migrate_target_load(&migrate->target) && has_bare_top(migrate);
+    uint64_t others = migrate->target.index.count - is_bare + migrate->target.unreadable;
 
     if (migrate->target.code != CMD_OK) {
         return migrate->target.code;

@@ -346,6 +346,20 @@ TEST(what_only_the_target_has_is_named, set_up, tear_down)
                       ".deleted == 0 and .onlyInTarget == 2 and .refused == 1");
 }
 
+TEST(a_top_with_data_or_an_acl_is_overwritten_only_if_asked, set_up, tear_down)
+{
+    shell_expect("for to in $FROM $ZABRA_ENDPOINTS; do ZABRA_ENDPOINTS=$to; "
+                 "zabra create /data $to && zabra create /closed && zabra create /empty || exit 1; "
+                 "done; zabra acl /closed creator " EVE,
+                 0, "");
+    shell_expect(MIGRATE " --prefix /data 2>&1", 4, "/data of zabra has 1 znodes already");
+    shell_expect(MIGRATE " --prefix /closed 2>&1", 4, "/closed of zabra has 1 znodes already");
+    shell_expect("[ \"$(zabra get /data)\" = $ZABRA_ENDPOINTS ]", 0, "");
+    shell_expect_json(MIGRATE " --prefix /empty -o json", 0, ".verified");
+    shell_expect_json(MIGRATE " --prefix /data --into -o json", 0, ".verified");
+    shell_expect("[ \"$(zabra get /data)\" = $FROM ]", 0, "");
+}
+
 /* Data above the target's bound, in the file $D/big. */
 #define BIG "head -c 5000 /dev/zero >$D/big && "
 
