@@ -162,6 +162,9 @@ static int check_super(struct migrate *migrate)
         return CMD_OK;
     }
     code = cli_ask_json(migrate->cli, &(struct client_request){.target = "/whoami/v1"}, &json);
+    if (migrate_ended_request(migrate->cli, code)) {
+        return migrate_interrupted(migrate->cli);
+    }
     if (code != CMD_OK || json_is_true(jsonr_at(json, "super"))) {
         return code;
     }

@@ -31,6 +31,9 @@ int migrate_connect(struct migrate *migrate)
         }
         connected = zk_client_connect(&migrate->source);
     }
+    if (!connected && migrate->source.stop_fd >= 0 && migrate_is_stopped(migrate, 0)) {
+        return migrate_interrupted(migrate->cli);
+    }
     return connected ? CMD_OK
                      : cli_fail(migrate->cli, CMD_NO_ENSEMBLE, "Source", "no ZooKeeper serves: %s",
                                 migrate->source.error);

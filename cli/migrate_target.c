@@ -66,12 +66,16 @@ int migrate_interrupted(const struct cli *cli)
                     "interrupted; run the command again with --into to continue");
 }
 
+bool migrate_ended_request(const struct cli *cli, int code)
+{
+    return code != CMD_OK && strcmp(cli->client->error.code, CLIENT_INTERRUPTED) == 0;
+}
+
 /* Whether the failure of the last request, with this exit code, ends the command and is no refusal.
  * It is then reported. */
 static bool is_end(struct migrate_target *target, int code)
 {
-    bool stopped =
-        code != CMD_OK && strcmp(target->cli->client->error.code, CLIENT_INTERRUPTED) == 0;
+    bool stopped = migrate_ended_request(target->cli, code);
 
     if (!stopped && !client_unserved(code)) {
         return false;

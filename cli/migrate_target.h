@@ -92,6 +92,9 @@ void migrate_target_path(const struct migrate_target *target, struct slice path,
 /* Sets the ACL of the root, which an import leaves alone. `acl`: as JSON. */
 bool migrate_target_root_acl(struct migrate_target *target, struct slice acl);
 
+/* Whether a signal has ended the last request, whose exit code this is. */
+bool migrate_ended_request(const struct cli *cli, int code);
+
 /* Reports the interruption by a signal; returns the exit code. */
 int migrate_interrupted(const struct cli *cli);
 

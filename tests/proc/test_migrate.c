@@ -270,6 +270,24 @@ TEST(a_second_signal_ends_the_last_reads, set_up, tear_down)
     shell_finish(&job, 130, "run the command again with --into to continue");
 }
 
+/* Signals end the wait for this server, which is frozen before it has answered. */
+static void expect_interrupted(struct ensemble *frozen)
+{
+    assert_int_equal(setenv("COMMAND", MIGRATE " --watch --into --timeout 10m", 1), 0);
+    ensemble_signal(frozen, 0, SIGSTOP);
+    shell_expect("eval \"exec $COMMAND\" >$D/report 2>$D/said & p=$!; "
+                 "while kill -INT $p 2>$D/gone; do sleep 0.1; done & "
+                 "wait $p; r=$?; cat $D/said; exit $r",
+                 130, "run the command again with --into to continue");
+    ensemble_signal(frozen, 0, SIGCONT);
+}
+
+TEST(a_signal_ends_the_wait_for_the_first_answers, set_up, tear_down)
+{
+    expect_interrupted(&source);
+    expect_interrupted(&target);
+}
+
 /* The answer to the question whether the source is idle does not come before $D/end exists. */
 #define NO_ANSWER "[ $N != 2 ] || { touch $D/asked; until [ -e $D/end ]; do sleep 0.05; done; "
 
