@@ -236,6 +236,26 @@ static bool is_quote(uint8_t byte)
     return byte == '"' || byte == '\'';
 }
 
+/* Returns the length of what stands between a name and its value: these characters, what escapes a
+ * quote, and in a list such as ["-u", "name:password"] a comma behind the quote of the name. */
+static size_t between_len(struct slice text, const char *set)
+{
+    bool is_pair = false; /* A colon or an equals sign came: a comma would end the value. */
+    size_t at = 0;
+
+    for (; at < text.len; at++) {
+        uint8_t byte = text.data[at];
+        bool is_comma = byte == ',' && !is_pair && at > 0 && is_quote(text.data[at - 1]);
+        bool is_escape = byte == '\\' && at + 1 < text.len && is_quote(text.data[at + 1]);
+
+        if (!is_comma && !is_escape && !strchr(set, byte)) {
+            break;
+        }
+        is_pair = is_pair || byte == ':' || byte == '=';
+    }
+    return at;
+}
+
 /* Returns the length of what stands before the closing quote. A doubled quote belongs to the value,
  * as in YAML. */
 static size_t quoted_len(struct slice text, uint8_t quote)
@@ -260,9 +280,10 @@ static size_t pair_at(struct slice text, uint8_t before, size_t *ret_name)
         return 0;
     }
     struct slice value = slice_from(text, name + 1);
+    size_t quote = between_len(value, ""); /* Behind what escapes it. */
 
-    if (value.len > 0 && is_quote(value.data[0])) {
-        len = 1 + quoted_len(slice_from(value, 1), value.data[0]);
+    if (quote < value.len && is_quote(value.data[quote])) {
+        len = quote + 1 + quoted_len(slice_from(value, quote + 1), value.data[quote]);
     } else if (is_quote(before)) {
         len = quoted_len(value, before);
     } else {
@@ -272,8 +293,8 @@ static size_t pair_at(struct slice text, uint8_t before, size_t *ret_name)
     return len > 0 ? name + 1 + len : 0;
 }
 
-/* Returns the length of what stands before the name of an identity, such as "digest:", or, in JSON,
- * "digest" and the member "id"; 0: there is none. */
+/* Returns the length of what stands before the name of an identity, such as "digest:", "digest" in
+ * quotes, or "digest" and the member "id" (in JSON) or "auth"; 0: there is none. */
 static size_t digest_at(struct slice text)
 {
     size_t at = strlen("digest");
@@ -287,11 +308,16 @@ static size_t digest_at(struct slice text)
     while (at < text.len && strchr("\\\"', \t", text.data[at])) {
         at++;
     }
-    if (!begins(slice_from(text, at), "id")) {
-        return 0;
+    struct slice rest = slice_from(text, at);
+    size_t word = begins(rest, "id") ? strlen("id") : begins(rest, "auth") ? strlen("auth") : 0;
+    /* Not that of "Authorization". */
+    size_t member = word < rest.len && !isalnum(rest.data[word]) ? word : 0;
+
+    if (member == 0) {
+        return is_quote(text.data[at - 1]) ? at : 0;
     }
-    at += strlen("id");
-    while (at < text.len && strchr("\\\"': \t", text.data[at])) {
+    at += member;
+    while (at < text.len && strchr("\\\"':= \t", text.data[at])) {
         at++;
     }
     return at;
@@ -325,9 +351,7 @@ static size_t credentials_at(struct slice text, size_t *ret_keep)
     if (at == 0) {
         return 0;
     }
-    while (at < text.len && strchr("= \"'", text.data[at])) {
-        at++;
-    }
+    at += between_len(slice_from(text, at), "= \"'");
     uint8_t before = text.data[at - 1];
     struct slice rest = slice_from(text, min_size(at, text.len));
     size_t pair = pair_at(rest, before, &name);
@@ -401,9 +425,7 @@ static size_t value_at(struct slice text, enum need need, size_t *ret_value)
     }
     size_t name = at;
 
-    while (at < text.len && strchr("\"'\\ \t:=>{[", text.data[at])) {
-        at++;
-    }
+    at += between_len(slice_from(text, at), "\"'\\ \t:=>{[");
     at += is_prefixed(slice_from(text, at)) ? 2 : 0;
 
     struct slice between = slice_make(text.data + name, at - name);

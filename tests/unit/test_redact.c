@@ -121,6 +121,18 @@ static const char *const lines[] = {
     "-u 'bob:it''s " SECRET "'",
     "password = two " SECRET,
     "password:\ttwo " SECRET,
+    "[\"--password\",\"" SECRET "\"]",
+    "['--password', 'two " SECRET "']",
+    "{\"args\":\"[\\\"--password\\\",\\\"" SECRET "\\\"]\"}",
+    "[\"curl\",\"-u\",\"bob:" SECRET "\"]",
+    "['curl', '--user', 'bob:two " SECRET "']",
+    "{\"run\":\"curl -u \\\"bob:two " SECRET "\\\"\"}",
+    "{\"run\":\"curl --user=\\\"bob:" SECRET "\\\"\"}",
+    "{\"run\":\"curl -u bob:\\\"two " SECRET "\\\"\"}",
+    "addauth \"digest\" \"bob:" SECRET "\"",
+    "add_auth('digest', 'bob:two " SECRET "')",
+    "Auth(scheme='digest', auth='bob:" SECRET "')",
+    "basic or digest, Authorization: Basic " SECRET,
 };
 
 static void expect_removed(const char *text)
