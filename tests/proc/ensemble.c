@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -50,6 +51,9 @@ static void remove_below(const char *path)
     (void)nftw(path, remove_entry, WALK_FDS, FTW_DEPTH | FTW_PHYS);
 }
 
+/* A start fills two segments with zeros: an eighth of the default's time, a thousand times. */
+#define SEGMENTS "walSegmentBytes=4194304\n"
+
 static void build_config(const struct ensemble *ensemble, const struct replica *replica,
                          struct buf *out)
 {
@@ -62,6 +66,9 @@ static void build_config(const struct ensemble *ensemble, const struct replica *
         buf_printf(out, "server.%u=127.0.0.1:%u\n", other->id, port ? port : other->peer_port);
     }
     sealed_configure(ensemble->keys, out);
+    if (!ensemble->keys || !strstr(ensemble->keys, "walSegmentBytes")) {
+        buf_append_str(out, SEGMENTS);
+    }
     buf_append_str(out, ensemble->keys ? ensemble->keys : "");
 }
 

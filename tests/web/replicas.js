@@ -105,6 +105,7 @@ export class Replicas {
       clientPort: this.ports[at],
       advertiseClient: `127.0.0.1:${this.ports[at]}`,
       heartbeatInterval: 1_000,
+      walSegmentBytes: 4_194_304, // A start fills two segments with zeros.
       ...(process.env.ZABRA_WEB_DIR ? { webDir: process.env.ZABRA_WEB_DIR } : {}),
       ...this.others(at),
       ...(typeof this.keys === 'function' ? this.keys(at) : this.keys),
