@@ -107,6 +107,7 @@ static void on_lost(void *ctx, zxid_t from UNUSED)
 
     zk_session_look_all(zk);
     list_for_each_entry (struct zk_conn, conn, node, &zk->conns) {
+        conn->session.owned = subscribe_at(zk->subscriber);
         if (conn->owner.count > 0) {
             zk_close_lost(conn, reason_lost);
         }

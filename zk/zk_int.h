@@ -201,7 +201,8 @@ enum zk_stop_bit {
 struct zk_session {
     uint64_t id;     /* Public id; 0: none is attached. */
     uint64_t number; /* Zxid of the attachment. */
-    zxid_t owned;    /* Of the newest change of its ephemerals that was handed out. */
+    zxid_t owned;    /* Of the newest change of its ephemerals that was handed out, or may be among
+                        changes that were lost. */
     uint32_t timeout_ms;
     bool ending; /* The client is closing the session. */
     uint64_t touched_ms;

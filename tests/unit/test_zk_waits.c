@@ -182,35 +182,64 @@ TEST_BENCH(counts_and_ephemerals_show_nothing_before_its_event)
     hang_up(&client);
 }
 
-TEST_BENCH(ephemerals_that_change_while_they_are_read_are_read_again)
+enum {
+    EPHEMERALS = VIEW_NODES_MAX + 200
+};
+
+/* Reads one page of the client's ephemerals, and deletes the first of them. */
+static void begin_ephemerals(struct client *client, bool watches)
 {
     enum {
-        EPHEMERALS = VIEW_NODES_MAX + 200,
         PATH_MAX_BYTES = 16
     };
-    struct client client;
-    struct wire_reader reader;
+
     char path[PATH_MAX_BYTES];
 
-    dial(&client, 0);
+    dial(client, 0);
     for (int i = 0; i < EPHEMERALS; i++) {
         (void)snprintf(path, sizeof(path), "/%06d", i);
-        zk_ask_create(&client.out, ++client.xid, ZK_CREATE, path, slice_str(""), 1);
+        zk_ask_create(&client->out, ++client->xid, ZK_CREATE, path, slice_str(""), 1);
     }
-    ask(&client, ZK_EXISTS, "/000000", 1);
-    await(&client, EPHEMERALS + 1);
-    ask(&client, ZK_GET_EPHEMERALS, "", -1);
-    deliver(&client);
+    ask(client, ZK_EXISTS, "/000000", watches ? 1 : 0);
+    await(client, EPHEMERALS + 1);
+    ask(client, ZK_GET_EPHEMERALS, "", -1);
+    deliver(client);
     for (int i = 0; i < ROUNDS_MAX && list_empty(&bench.zk->places); i++) {
-        step(&client);
+        step(client);
     }
     write_one(OP_DELETE, "/000000", "");
-    await(&client, EPHEMERALS + 2);
-    assert_int_equal(client.err, 0);
-    assert_int_equal(client.events, 1);
-    wire_reader_init(&reader, buf_slice(&client.last));
+}
+
+/* The reply must have all ephemerals but the first one. */
+static void end_ephemerals(struct client *client)
+{
+    struct wire_reader reader;
+
+    await(client, EPHEMERALS + 2);
+    assert_int_equal(client->err, 0);
+    wire_reader_init(&reader, buf_slice(&client->last));
     assert_int_equal(zk_get_int(&reader), EPHEMERALS - 1);
     assert_true(slice_eq(zk_get_bytes(&reader), slice_str("/000001")));
+}
+
+TEST_BENCH(ephemerals_that_change_while_they_are_read_are_read_again)
+{
+    struct client client;
+
+    begin_ephemerals(&client, true);
+    end_ephemerals(&client);
+    assert_int_equal(client.events, 1);
+    hang_up(&client);
+}
+
+/* No change was handed out, and the client has no watch whose loss ends its connection. */
+TEST_BENCH(ephemerals_are_read_again_when_changes_were_lost)
+{
+    struct client client;
+
+    begin_ephemerals(&client, false);
+    zk_bench_replace(&bench);
+    end_ephemerals(&client);
     hang_up(&client);
 }
 
