@@ -415,6 +415,7 @@ enum {
 enum {
     FLOWS = 5, /* The clients are welcome, and their requests are answered. */
     PATH_A = 1,
+    NO_PATH = PATHS - 1,
     WATCHED = PATHS,   /* The flag of a read, and a recursive addWatch. */
     LARGE = 3 * PATHS, /* Data of DATA_MAX bytes. */
     SECOND = 16,       /* The second client. */
@@ -484,6 +485,8 @@ static void fuzz_seeds(struct fuzz_sink *sink)
         SECOND + 2, SET, PATH_A, 9, SECOND + 3, 0, 10, 0, 12, PATH_A + PATHS, 12, 2, 10, 0, 1, GET,
         PATH_A, 3, 0, 11, 0, 1, REMOVE, 5 * PATHS, 8, FLOWS, 12, PATH_A + 2 * PATHS);
     seed(sink, "watches", &script);
+    PUT(&script, 1, CREATE, PATH_A, 8, FLOWS, 1, SET_WATCHES, NO_PATH, 8, FLOWS);
+    seed(sink, "missed-events-of-no-path", &script);
     PUT(&script, 1, CREATE, PATH_A + 64, 8, FLOWS, SECOND + 6, TAKES_OVER, SECOND + 1, SET_WATCHES,
         PATH_A + 32 + 7, SECOND + 1, SYNC, PATH_A, SECOND + 3, 0, 1, GET, PATH_A, 3, 0, 10, 0, 11,
         0, 8, FLOWS, SECOND + 1, WHO, 0, SECOND + 1, CLOSE, 0, SECOND + 1, GET, 1, 8, FLOWS);

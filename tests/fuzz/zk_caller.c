@@ -150,7 +150,7 @@ static void check_reply(const struct zk_caller *caller, const struct zk_asked *a
 
 static bool is_event(struct slice body)
 {
-    return body.len > EVENT_BYTES && zk_load_int(body.data) == ZK_XID_EVENT &&
+    return body.len >= EVENT_BYTES && zk_load_int(body.data) == ZK_XID_EVENT &&
            zk_load_int(body.data + HEADER_BYTES + ZK_INT_BYTES) == CONNECTED &&
            (size_t)zk_load_int(body.data + EVENT_BYTES - ZK_INT_BYTES) == body.len - EVENT_BYTES;
 }
