@@ -79,8 +79,9 @@ bool migrate_is_settled(const struct migrate *migrate);
  * that ends the command. */
 bool migrate_take_extra(struct migrate *migrate);
 
-/* Deletes what the source had, and does not have any more. `paths` has parents first. A znode with
- * children that the source never had stays. False: an error that ends the command. */
+/* Deletes what the source had, and does not have any more. `paths` has parents first. A znode that
+ * has children in the target stays, until a pass deletes it or finds that the source never had
+ * them. False: an error that ends the command. */
 bool migrate_delete_known(struct migrate *migrate, const json_t *paths);
 
 /* Names the first znodes that only the target has, and that stay. False: an error that ends the

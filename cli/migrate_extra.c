@@ -50,13 +50,10 @@ bool migrate_delete_known(struct migrate *migrate, const json_t *paths)
 {
     for (size_t i = json_array_size(paths); i > 0; i--) {
         struct slice path = path_at(paths, i - 1);
-        enum migrate_deletion deletion = delete_one(migrate, path, false);
 
-        if (deletion == MIGRATE_FAILED) {
+        /* What has children stays known: their deletions may follow, else the last pass decides. */
+        if (delete_one(migrate, path, false) == MIGRATE_FAILED) {
             return false;
-        }
-        if (deletion == MIGRATE_NOT_EMPTY) {
-            migrate_index_disown(&migrate->target.index, path);
         }
     }
     return true;
@@ -87,11 +84,13 @@ static bool delete_listed(struct migrate *migrate, const json_t *paths)
         }
         migrate->pass.extra += is_late; /* A client has created it in the target meanwhile. */
         migrate->pass.surplus += is_late;
-        migrate_name(migrate, path, migrate->differing);
         enum migrate_deletion deletion = delete_one(migrate, path, migrate->replaces);
 
         if (deletion == MIGRATE_FAILED) {
             return false;
+        }
+        if (deletion != MIGRATE_NOT_EMPTY) {
+            migrate_name(migrate, path, migrate->differing);
         }
         if (deletion != MIGRATE_DELETED) {
             keep(migrate, path, deletion);

@@ -190,6 +190,19 @@ TEST(what_the_source_deletes_is_deleted_but_for_others_below_it, set_up, tear_do
     shell_expect("zabra get /app/kept", 0, "w");
 }
 
+/* The znode is gone when its change is read, and the deletion of its child is read after it. */
+TEST(a_znode_that_is_deleted_after_a_change_is_deleted, set_up, tear_down)
+{
+    address(&source, "DIRECT");
+    lag("");
+    follow("--into");
+    shell_expect("eval \"$LAG$FOLLOW\"; source() { ZABRA_ENDPOINTS=$DIRECT zabra \"$@\"; }; "
+                 "touch $D/hold && source set /app/secret x && await '[ -e $D/holding ]' && "
+                 "source rm -ry /app/secret && rm $D/hold && mark && cut_over",
+                 0, "deleted");
+    shell_expect("zabra get /app/secret 2>&1", 3, "NoNode");
+}
+
 TEST(clients_of_a_target_that_was_empty_keep_what_they_write, set_up, tear_down)
 {
     follow("");
