@@ -253,10 +253,7 @@ static void begin_pass(struct migrate *migrate)
     migrate->target.progress.bytes = 0;
     migrate->target.progress.lines = 0;
     migrate->target.progress.start_ms = 0;
-    if (migrate->target.counters) {
-        (void)fclose(migrate->target.counters);
-        migrate->target.counters = NULL;
-    }
+    migrate_target_forget(&migrate->target);
 }
 
 static const char *top_of(struct migrate *migrate)

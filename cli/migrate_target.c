@@ -22,14 +22,22 @@ void migrate_target_init(struct migrate_target *target, struct cli *cli, const c
     buf_init(&target->lines, LINES_BUF_MAX);
 }
 
+void migrate_target_forget(struct migrate_target *target)
+{
+    target->line_count = 0;
+    buf_clear(&target->lines);
+    if (target->counters) {
+        (void)fclose(target->counters);
+        target->counters = NULL;
+    }
+}
+
 void migrate_target_release(struct migrate_target *target)
 {
     migrate_index_clear(&target->index);
+    migrate_target_forget(target);
     buf_release(&target->lines);
     json_decref(target->refused);
-    if (target->counters) {
-        (void)fclose(target->counters);
-    }
 }
 
 void migrate_target_path(const struct migrate_target *target, struct slice path, struct buf *out)

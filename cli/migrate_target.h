@@ -49,6 +49,10 @@ struct migrate_target {
 void migrate_target_init(struct migrate_target *target, struct cli *cli, const char *top);
 void migrate_target_release(struct migrate_target *target);
 
+/* Forgets all that waits to be sent: the pass that has read it was cut off, and the next one, which
+ * reads the target again, would not know of it. */
+void migrate_target_forget(struct migrate_target *target);
+
 /* Reads what the target has into the index. */
 bool migrate_target_load(struct migrate_target *target);
 

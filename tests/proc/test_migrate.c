@@ -38,15 +38,15 @@ static void set_up(void)
 /* A server in front of the source, that is behind until it is asked to catch up: what was written
  * before becomes visible with a SYNC, which a pass sends after it has read the target. At the first
  * two it runs $LATE, with their number in $N. While $D/hold exists, it passes no GET_DATA on,
- * and makes $D/holding. Prints its port. */
+ * and makes $D/holding. The first connection on which $END is asked for ends. Prints its port. */
 static const char lagging[] =
     "import os, socket, subprocess, sys, threading, time\n"
-    "made = 0\n"
+    "made, end = 0, os.environ.get('END', 'no path').encode()\n"
     "def relay(server, client):\n"
     "    while data := server.recv(65536):\n"
     "        client.sendall(data)\n"
     "def serve(client):\n"
-    "    global made\n"
+    "    global made, end\n"
     "    server = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
     "    threading.Thread(target=relay, args=(server, client), daemon=True).start()\n"
     "    file, first = client.makefile('rb'), True\n"
@@ -55,6 +55,9 @@ static const char lagging[] =
     "        while frame[4:8] == b'\\0\\0\\0\\x04' and os.path.exists(sys.argv[2]):\n"
     "            open(sys.argv[2] + 'ing', 'w').close()\n"
     "            time.sleep(0.05)\n"
+    "        if end in frame:\n"
+    "            end = b'no path'\n"
+    "            return client.shutdown(socket.SHUT_RDWR)\n"
     "        if not first and frame[4:8] == b'\\0\\0\\0\\x09' and made < 2:\n"
     "            made += 1\n"
     "            late = ['sh', '-c', os.environ['LATE']]\n"
@@ -228,6 +231,20 @@ TEST(each_pass_asks_the_server_to_catch_up, set_up, tear_down)
     shell_expect("eval \"$LAG\"; " MIGRATE " --replace -o json && "
                  "zabra get /late1 && zabra get /late2",
                  0, "\"verified\":true");
+}
+
+/* The lines of a pass that ends with its connection are not sent by the next one. */
+TEST(what_a_lost_pass_has_read_is_forgotten, set_up, tear_down)
+{
+    shell_expect("zabra rm /app/mine; for to in $FROM $ZABRA_ENDPOINTS; do "
+                 "ZABRA_ENDPOINTS=$to zabra create /app/secret/key/deep x || exit 1; done; "
+                 "ZABRA_ENDPOINTS=$FROM zabra set /app/open new",
+                 0, "/app/secret/key/deep");
+    assert_int_equal(setenv("END", "/key/deep", 1), 0);
+    lag("[ $N != 2 ] || ZABRA_ENDPOINTS=$FROM zabra set /app/open x");
+    shell_expect_json("eval \"$LAG\"; " MIGRATE " --into -o json", 0, ".verified");
+    shell_expect("zabra get /app/open", 0, "x");
+    assert_int_equal(unsetenv("END"), 0);
 }
 
 TEST(a_server_that_is_behind_is_not_read, set_up, tear_down)
