@@ -19,9 +19,9 @@ void zk_call_free(struct zk_call *take_call)
     mem_free(take_call);
 }
 
-bool zk_call_sets_watches(const struct zk_call *call)
+bool zk_sets_watches(int32_t type)
 {
-    return call->req.type == ZK_SET_WATCHES || call->req.type == ZK_SET_WATCHES2;
+    return type == ZK_SET_WATCHES || type == ZK_SET_WATCHES2;
 }
 
 /* Whether the requests in flight have reached 1/`part` of their limit. The client is stopped at the
@@ -39,7 +39,7 @@ static void count_out(struct zk_call *call)
 
     ASSERT(conn->count > 0 && conn->bytes >= call->bytes);
     conn->count--;
-    conn->set_watches -= zk_call_sets_watches(call) ? 1 : 0;
+    conn->set_watches -= zk_sets_watches(call->req.type) ? 1 : 0;
     conn->bytes -= call->bytes;
     if ((conn->stops & ZK_STOP_FULL) && (conn->count == 0 || !is_full(conn, 2))) {
         zk_turn_stop(conn, ZK_STOP_FULL, false);
@@ -110,7 +110,7 @@ struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame)
     budget_shares_take(&zk->calls, call->address_key, call->bytes);
     list_push_back(&conn->calls, &call->node);
     conn->count++;
-    conn->set_watches += zk_call_sets_watches(call) ? 1 : 0;
+    conn->set_watches += zk_sets_watches(call->req.type) ? 1 : 0;
     conn->bytes += call->bytes;
     if (is_full(conn, 1)) {
         zk_turn_stop(conn, ZK_STOP_FULL, true);

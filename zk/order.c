@@ -10,9 +10,21 @@ void zk_order_saw(struct zk_conn *conn, zxid_t zxid)
     conn->seen = max_u64(zxid, conn->seen);
 }
 
+/* Whether the first frame that is not taken is a setWatches, whole or not. */
+static bool sets_watches_next(const struct zk_conn *conn)
+{
+    return conn->in.len >= ZK_HEAD_BYTES &&
+           zk_sets_watches(zk_load_int(conn->in.data + ZK_HEAD_BYTES - ZK_INT_BYTES));
+}
+
+bool zk_order_lacks(const struct zk_conn *conn, uint32_t answered)
+{
+    return conn->set_watches > answered || sets_watches_next(conn);
+}
+
 zxid_t zk_order_told(const struct zk_conn *conn, uint32_t answered)
 {
-    return conn->set_watches > answered ? (zxid_t)-1 : conn->seen;
+    return zk_order_lacks(conn, answered) ? (zxid_t)-1 : conn->seen;
 }
 
 void zk_order_pump(struct zk *zk, zxid_t until)

@@ -93,7 +93,7 @@ static zxid_t zxid_of(const struct zk_call *call)
     if (call->req.type == ZK_AUTH) {
         return 0;
     }
-    return zk_call_sets_watches(call) ? zk_order_told(call->conn, 1) : call->conn->seen;
+    return zk_sets_watches(call->req.type) ? zk_order_told(call->conn, 1) : call->conn->seen;
 }
 
 void zk_reply_code(struct zk_call *call, enum zk_code code)

@@ -67,7 +67,7 @@ static void on_event(void *ctx UNUSED, struct watch_owner *owner, struct watch *
     if (conn->state == ZK_CUT || conn->lost || conn->shut) {
         return;
     }
-    if (conn->set_watches > 0) {
+    if (zk_order_lacks(conn, 0)) {
         zk_watch_tell(conn, event->type, event->path);
     } else {
         tell_change(conn, event);

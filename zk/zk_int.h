@@ -411,8 +411,11 @@ bool zk_order_allows(struct zk_call *call, zxid_t until);
 void zk_order_retry(struct zk *zk);
 void zk_order_saw(struct zk_conn *conn, zxid_t zxid);
 
-/* Returns the zxid for the header of a frame that may leave before all missed events have left: -1,
- * which clients do not keep, unless at most `answered` requests setWatches are left. */
+/* Whether events are missed yet: more than `answered` requests setWatches have no reply, or one of
+ * them arrives. */
+bool zk_order_lacks(const struct zk_conn *conn, uint32_t answered);
+
+/* Returns the zxid for the header of a frame: -1, which clients do not keep, in this case. */
 zxid_t zk_order_told(const struct zk_conn *conn, uint32_t answered);
 
 /* ---- call.c: one request ---- */
@@ -425,7 +428,7 @@ void zk_call_resume(struct zk *zk);
 
 /* Makes a call of the queue with a copy of its frame (without the length). */
 struct zk_call *zk_call_new(struct zk_conn *conn, struct slice frame);
-bool zk_call_sets_watches(const struct zk_call *call);
+bool zk_sets_watches(int32_t type);
 void zk_call_done(struct zk_call *take_call);
 void zk_call_free(struct zk_call *take_call);
 void zk_call_release_all(struct zk_conn *conn);

@@ -168,14 +168,24 @@ static void take_event(struct zk_caller *caller, zxid_t applied, zxid_t zxid, st
     caller->untold = caller->untold || zxid == (zxid_t)-1;
 }
 
-/* Whether another setWatches has no reply. */
+static bool is_set_watches(int32_t type)
+{
+    return type == ZK_SET_WATCHES || type == ZK_SET_WATCHES2;
+}
+
+/* Whether another setWatches has no reply, or a part of one is sent. */
 static bool sets_watches(const struct zk_caller *caller, const struct zk_asked *but)
 {
+    struct slice rest = slice_from(buf_slice(&caller->sent), caller->followed);
+
+    if (rest.len >= ZK_HEAD_BYTES &&
+        is_set_watches(zk_load_int(rest.data + ZK_HEAD_BYTES - ZK_INT_BYTES))) {
+        return true;
+    }
     for (size_t i = caller->first; i < caller->asked_count; i++) {
         const struct zk_asked *asked = &caller->asked[i];
 
-        if (asked != but && !asked->done &&
-            (asked->type == ZK_SET_WATCHES || asked->type == ZK_SET_WATCHES2)) {
+        if (asked != but && !asked->done && is_set_watches(asked->type)) {
             return true;
         }
     }
@@ -184,9 +194,7 @@ static bool sets_watches(const struct zk_caller *caller, const struct zk_asked *
 
 static bool may_lack_zxid(const struct zk_caller *caller, const struct zk_asked *asked)
 {
-    return (asked->type == ZK_PING || asked->type == ZK_SET_WATCHES ||
-            asked->type == ZK_SET_WATCHES2) &&
-           sets_watches(caller, asked);
+    return (asked->type == ZK_PING || is_set_watches(asked->type)) && sets_watches(caller, asked);
 }
 
 static bool is_write(int32_t type)

@@ -292,6 +292,41 @@ TEST_BENCH(no_header_has_a_zxid_above_events_that_set_watches_has_not_sent)
     hang_up(&client);
 }
 
+/* The Java client sends many watches in several frames. */
+TEST_BENCH(no_header_has_a_zxid_while_a_set_watches_arrives)
+{
+    static const char *const early = "/early";
+    static const char *const late = "/late";
+    struct zk_ask_list first[ZK_LISTS] = {[ZK_LIST_DATA] = {&early, 1}};
+    struct zk_ask_list second[ZK_LISTS] = {[ZK_LIST_DATA] = {&late, 1}};
+    struct client client;
+    struct buf rest;
+
+    write_one(OP_CREATE, early, "");
+    write_one(OP_CREATE, late, "");
+    zxid_t since = atomic_load(&bench.gate->applied);
+
+    write_one(OP_SET, late, "missed");
+    dial(&client, 0);
+    buf_init(&rest, ROOM);
+    zk_ask_watches(&rest, 2, since, second);
+    zk_ask_watches(&client.out, ++client.xid, since, first);
+    (void)buf_append(&client.out, rest.data, ZK_HEAD_BYTES);
+    await(&client, 1);
+    write_one(OP_SET, early, "x");
+    for (int i = 0; i < ROUNDS_MAX && client.events == 0; i++) {
+        round_all();
+        take(&client);
+    }
+    assert_int_equal(client.most, 0);
+    (void)buf_append_slice(&client.out, slice_from(buf_slice(&rest), ZK_HEAD_BYTES));
+    await(&client, 2);
+    assert_int_equal(client.events, 2);
+    assert_int_equal(client.most, bench.gate->applied);
+    buf_release(&rest);
+    hang_up(&client);
+}
+
 /* ---- Queues ---- */
 
 TEST(keys_take_turns_in_a_queue)
