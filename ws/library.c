@@ -53,6 +53,7 @@ static struct ws_socket *socket_new(struct ws *ws, const struct ws_arrival *arri
     list_init(&socket->queue.held);
     list_init(&socket->lags.line);
     list_init(&socket->out.stalled);
+    list_init(&socket->out.news);
     list_init(&socket->order.waiting);
     list_init(&socket->queue.messages);
     socket->queue.next = &socket->queue.messages;
@@ -285,6 +286,7 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
         if (socket->open) {
             ws_read_bytes(socket, in, len);
             look_for_unread(socket);
+            ws_turn_let_events_out(socket->ws);
         }
         return 0;
     case LWS_CALLBACK_RAW_WRITEABLE:

@@ -53,6 +53,9 @@ void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
     all[0] = slice_make(head, frame_head(head, len));
     pieces_put_tagged(&socket->out.pieces, tag, all, 1 + WS_PARTS, shared, shared_at);
     socket->out.dry = false;
+    if (list_empty(&socket->out.news)) {
+        list_push_back(&socket->ws->news, &socket->out.news);
+    }
     ws_turn_soon(socket);
 }
 
@@ -241,6 +244,7 @@ void ws_out_release(struct ws_socket *socket)
 {
     pieces_release(&socket->out.pieces);
     list_remove(&socket->out.stalled);
+    list_remove(&socket->out.news);
 }
 
 static enum sending send_some(struct ws_socket *socket, size_t most)
@@ -305,6 +309,7 @@ bool ws_out_flush(struct ws_socket *socket)
     enum sending sending =
         socket->out.full && pieces_at_text(&socket->out.pieces) ? SENDING_FULL : SENDING_MORE;
 
+    list_remove(&socket->out.news);
     answer_ping(socket);
     while (sending == SENDING_MORE && ws_out_unsent(socket) > 0 && socket->out.sent < end) {
         sending = send_some(socket, end - socket->out.sent);

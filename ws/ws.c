@@ -138,19 +138,23 @@ static void give_turn(struct ws_socket *socket)
 }
 
 /* Gives each socket of ws->turn its turn. A socket that gets something to send meanwhile goes to
- * the end of the list. When WS_TURNS_US have passed, the remaining sockets have their turn after
- * the next poll. */
+ * the end of the list. When WS_TURNS_US have passed, the remaining sockets keep their places: they
+ * have their turn after the next poll, before sockets that join the list later. */
 static void give_turns(struct ws *ws)
 {
     uint64_t end_us = os_now_us() + WS_TURNS_US;
 
-    list_take_each (struct ws_socket, socket, turn, &ws->turn) {
-        if (os_now_us() >= end_us) {
-            ws_turn_later(socket);
-        } else {
-            give_turn(socket);
-        }
+    while (!list_empty(&ws->turn) && os_now_us() < end_us) {
+        give_turn(list_take(&ws->turn, struct ws_socket, turn));
+        ws_turn_let_events_out(ws);
     }
+}
+
+static void on_turn_begin(struct ev_loop *loop, struct ev_check *watcher UNUSED, int events UNUSED)
+{
+    struct ws *ws = ev_userdata(loop);
+
+    ws->news_us = os_now_us();
 }
 
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED, int events UNUSED)
@@ -159,13 +163,13 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher UNUSED,
 
     ws->polls++;
     ws->resume_us = 0;
-    list_move_all(&ws->turn, &ws->later); /* Sockets that the last round has put off. */
+    list_move_all(&ws->turn, &ws->later); /* Sockets that had their turn in the last round. */
     ws_overrun_relieve(ws);
     if (!list_empty(&ws->line)) {
         ws_overrun_catch_up(ws);
     }
     give_turns(ws);
-    if (!list_empty(&ws->later)) {
+    if (!list_empty(&ws->turn) || !list_empty(&ws->later)) {
         ev_async_send(ws->loop, &ws->changed); /* Keeps the next poll from sleeping. */
     }
     if (atomic_load(&ws->draining) && !mailbox_is_closed(&ws->emptied) &&
@@ -196,6 +200,7 @@ static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events UNU
 static void take_arrival(struct ws *ws, struct list *node)
 {
     ws_library_adopt(ws, list_entry(node, struct ws_arrival, node));
+    ws_turn_let_events_out(ws);
 }
 
 /* Gives held sockets a turn: there may be room in the gate again. */
@@ -271,10 +276,12 @@ static void watch_all(struct ws *ws)
     open_inbox(ws, &ws->replies, 1, take_reply);
     open_inbox(ws, &ws->asked, 1, take_asked);
     ev_async_init(&ws->changed, on_changed);
+    ev_check_init(&ws->turn_begin, on_turn_begin);
     ev_prepare_init(&ws->turn_end, on_turn_end);
     ev_timer_init(&ws->retry, on_retry, 0., 0.);
     ev_timer_init(&ws->look, on_look, WS_LOOK_MS / 1000., WS_LOOK_MS / 1000.);
     ev_async_start(ws->loop, &ws->changed);
+    ev_check_start(ws->loop, &ws->turn_begin);
     ev_prepare_start(ws->loop, &ws->turn_end);
     ev_timer_start(ws->loop, &ws->look);
 }
@@ -327,6 +334,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&ws->sockets);
     list_init(&ws->turn);
     list_init(&ws->later);
+    list_init(&ws->news);
     list_init(&ws->held);
     list_init(&ws->line);
     list_init(&ws->stalled);

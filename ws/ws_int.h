@@ -46,9 +46,10 @@ enum {
     WS_BLOCK_BYTES = 64 << 10,  /* Bytes of a large reply that are encoded for one write. */
     WS_PUMP_SETS = 256,         /* Transactions handed out before sockets have their turn. */
     WS_CATCH_UPS = 64,          /* Watches that catch up before sockets have their turn. */
-    WS_WORK_US = 5000,   /* Time limit of each of three tasks: catching up in a round, resuming
-                            watches in a round, running the messages of one socket in its turn. */
+    WS_WORK_US = 5000,   /* Time limit of each of four tasks: catching up in a round, resuming in a
+                            round, running the messages of one socket, letting events out. */
     WS_TURNS_US = 20000, /* Time limit of all turns before the thread polls again. */
+    WS_EVENTS_US = 2000, /* A round that takes longer lets events out this often: turn.c. */
     WS_ROUNDS = 4,       /* A waiting read is not refused before this many rounds of catching up. */
     WS_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
     WS_RELIEF_CLOSE_MS = 250,  /* A socket that stalls this long may be closed to free memory. */
@@ -131,6 +132,7 @@ struct ws {
     struct ws_inbox replies;  /* From the core thread: op_request.node. */
     struct ws_inbox asked;    /* From any thread: watch_listing.node. */
     struct ev_async changed;  /* The window has grown, or `draining` or `stopping` has been set. */
+    struct ev_check turn_begin;
     struct ev_prepare turn_end;
     struct ev_timer retry; /* Runs while `held` is not empty. */
     struct ev_timer look;
@@ -140,6 +142,8 @@ struct ws {
     struct list sockets; /* All sockets, by ws_socket.node. */
     struct list turn;    /* By ws_socket.turn: sockets with something to run or to send. */
     struct list later;   /* By ws_socket.turn: sockets whose next turn comes after another poll. */
+    struct list news;    /* By ws_socket.out.news: sockets with an event that is not sent yet. */
+    uint64_t news_us;    /* When this round began, or let events out last. */
     uint64_t polls;      /* How often the loop has polled. */
     uint64_t resume_us;  /* When the first watch of this round resumed; 0: no watch has. */
     struct list held;    /* By ws_socket.queue.held: sockets for which the gate had no room. */
@@ -148,14 +152,12 @@ struct ws {
     struct list waiting; /* By ws_socket.order.waiting: sockets whose reply waits for changes. */
     struct map attached; /* From the public id of a session to the socket that it is attached to. */
     bool sessions_unread; /* A session could not be looked up, because the state was unreadable. */
-    size_t bytes;         /* Memory of messages, until the gate has returned them, and of kept
-                             input, of all sockets. While there are pool_bytes_max or more, each
-                             socket may have only one message. */
+    size_t bytes; /* Memory of messages, until the gate has returned them, and of kept input, of
+                     all sockets. From pool_bytes_max on, each socket may have one message. */
     struct budget_shares pieces;  /* Bytes of incomplete messages. */
     struct budget_shares watches; /* Memory of watches. */
     uint64_t inside;              /* Requests that the gate holds. */
-    uint64_t inside_max; /* Half of the gate's limit, because the gate refuses some requests near
-                            its limit. */
+    uint64_t inside_max; /* Half of the gate's limit: near it the gate refuses some requests. */
     uint32_t fifos;      /* The number given last to a socket as its `fifo`. */
     uint64_t unfit_ms;   /* Since when this replica may not answer requests; 0: it may. */
     struct rng rng;
@@ -204,10 +206,9 @@ struct ws_intake {
     bool reads;              /* The library reads from the connection. */
     uint64_t reads_since_ms; /* When the library resumed reading last. */
     /* The earliest time at which the client can have sent the bytes that arrive now: bytes may have
-     * waited unread in the kernels of both sides. If this time is 0 when reading stops, it is set
-     * to the current time. The pong of a later ping raises it to the time of that ping. 0: no bytes
-     * wait, because reading never stopped, or because a pong has answered a ping that was sent
-     * after reading resumed. */
+     * waited unread in both kernels. If it is 0 when reading stops, it is set to the current time.
+     * The pong of a later ping raises it to the time of that ping. 0: no bytes wait, because
+     * reading never stopped, or a pong has answered a ping that was sent after reading resumed. */
     uint64_t behind_ms;
     struct buf message;      /* The pieces of an incomplete message. */
     uint64_t message_end_ms; /* When this message must be complete; 0: no message has begun. */
@@ -242,6 +243,7 @@ struct ws_out {
     uint64_t taken;      /* Bytes that had arrived at the client when its pace was last checked. */
     uint64_t stall_ms;   /* Since when the client takes no bytes; 0: no bytes wait. */
     struct list stalled; /* Node in ws.stalled. */
+    struct list news;    /* Node in ws.news. */
 };
 
 /* What the client has seen: lags.c and events.c. */
@@ -369,9 +371,11 @@ void ws_turn_soon(struct ws_socket *socket);
 void ws_turn_later(struct ws_socket *socket);
 
 /* True when watches that resume from a zxid have used up their time in this round; then the socket
- * has its turn later. The time is limited because thousands of watches resume at once when their
- * clients have lost another replica. */
+ * has its turn later. Thousands of watches resume at once when their replica is lost. */
 bool ws_turn_waits_to_resume(struct ws_socket *socket);
+
+/* Sends new events when WS_EVENTS_US have passed; for use between two pieces of work of a round. */
+void ws_turn_let_events_out(struct ws *ws);
 
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
 void ws_timer_at(struct ws_socket *socket, uint64_t ms);      /* Fires at `ms` or earlier. */
@@ -472,9 +476,8 @@ zxid_t ws_order_complete(const struct ws_socket *socket);
 void ws_order_pump(struct ws *ws, zxid_t until); /* Hands out all changes up to `until`. */
 
 /* Whether the reply to this message, which shows the state of `until`, may leave now. False when
- * events must leave first. If the changes of these events are not yet in this replica's window, the
- * socket is put into ws.waiting. The message is refused when the changes do not come within
- * requestTimeout. */
+ * events must leave first. If their changes are not yet in this replica's window, the socket is put
+ * into ws.waiting; the message is refused when they do not come within requestTimeout. */
 bool ws_order_allows(struct ws_message *message, zxid_t until);
 void ws_order_retry(struct ws *ws); /* Sockets in ws.waiting try again. */
 
@@ -524,16 +527,15 @@ void ws_overrun_lost(struct ws *ws, zxid_t from);
 void ws_overrun_eased(struct ws_socket *socket); /* For use after bytes were sent. */
 void ws_overrun_catch_up(struct ws *ws);         /* Catches up some watches of ws.line. */
 
-/* Whether a message whose reply shows the current state must wait for events that its client has
- * missed. The message is refused when the wait exceeds both requestTimeout and WS_ROUNDS rounds, or
- * when these events will not be sent any more. */
+/* Whether a message whose reply shows the current state must wait for missed events. The message is
+ * refused when the wait exceeds both requestTimeout and WS_ROUNDS rounds, or when these events will
+ * not be sent any more. */
 bool ws_overrun_waits(struct ws_message *message);
 
 /* ---- session.c: what is attached ---- */
 
-/* Prepares a message about a session before it runs: makes a secret, hashes the secret that is
- * given, or takes the hash of the attached session. False when the message means the attached
- * session and no session is attached. */
+/* Prepares a message about a session before it runs: makes a secret, hashes the given secret, or
+ * takes the hash of the attached session. False when there should be one and none is attached. */
 bool ws_session_prepare(struct ws_message *message);
 void ws_session_keep(struct ws_socket *socket);    /* Touches the attached session. */
 void ws_session_touch(struct ws_message *message); /* Touches the session that `message` names. */
