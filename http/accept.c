@@ -156,7 +156,7 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
 
     /* `handed` is read before http.conns is walked. A connection enters http.conns before it leaves
      * the count `handed` (conn_open), so these two reads cannot both miss it. */
-    bool none = list_empty(&accept->pending) && atomic_load(&accept->http->handed) == 0;
+    bool none = list_empty(&accept->pending) && atomic_load(&accept->http->greet.handed) == 0;
 
     none = http_conns_close_idle(accept->http) == 0 && none;
     if (none || now_ms >= end_ms) {
@@ -191,6 +191,8 @@ static void run(void *arg)
 
         loop_run_once(&accept->loop, ending ? FINISH_MS : HTTP_SCAN_MS);
 
+        http_greet_some(accept->http);
+
         uint64_t now_ms = os_now_ms();
 
         if (accept->paused_ms != 0 && now_ms >= accept->paused_ms && accept->listening) {
@@ -213,6 +215,7 @@ static void run(void *arg)
         http_pending_take_shaken(accept);
     }
     http_pending_drop_all(accept);
+    http_greet_drop_all(accept->http);
 }
 
 static void on_shaken(struct loop_watch *watch, uint32_t ready UNUSED)
@@ -263,7 +266,7 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
         loop_limit_unsent(native_fd, KERNEL_BYTES);
         loop_add_reader(&accept->loop, &accept->native_listen, native_fd, on_listen, accept);
     }
-    loop_add_reader(&accept->loop, &accept->wake, loop_wake_open(), on_wake, accept);
+    loop_add_reader(&accept->loop, &accept->wake, http->greet.wake_fd, on_wake, accept);
     start_shaker(accept);
     thread_start(&accept->thread, "accept", run, accept);
     *ret_accept = accept;
@@ -300,7 +303,6 @@ void http_accept_stop(struct http_accept *accept)
     loop_wake(accept->wake.fd);
     thread_join(&accept->thread);
     tls_shaker_free(accept->shaker);
-    close(accept->wake.fd);
     (void)close(accept->spare_fd); /* close(-1) does no harm. */
     seats_release(&accept->seats);
     loop_release(&accept->loop);

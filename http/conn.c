@@ -388,7 +388,7 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd, void **sock
     pthread_mutex_lock(&http->conns_mutex);
     list_push_back(&http->conns, &conn->node);
     pthread_mutex_unlock(&http->conns_mutex);
-    atomic_fetch_sub(&http->handed, 1);
+    http_greet_opened(http, mhd);
     atomic_fetch_add_explicit(&http->metrics.connections.value, 1, memory_order_relaxed);
     *socket_context = conn;
 }

@@ -73,13 +73,14 @@ static void http_free(struct http *http)
 
     /* When the library stops, it does not report connections that it has got but not opened, so
      * their slots were never given back. */
-    http_caps_release(&http->caps, atomic_load(&http->handed));
+    http_caps_release(&http->caps, atomic_load(&http->greet.handed));
     http_large_release(&http->large);
     budget_shares_release(&http->bodies);
     budget_shares_release(&http->transfers.places);
     if (!http->tls_files_hang) { /* Else a thread still uses it, and the process ends soon. */
         tls_current_close(http->tls);
     }
+    http_greet_close(&http->greet);
     mutex_destroy(&http->tls_log.mutex);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);
@@ -149,6 +150,7 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     pthread_cond_init(&http->changed, NULL);
     mutex_init(&http->tls_log.mutex);
     list_init(&http->conns);
+    http_greet_open(&http->greet);
 
     enum err err = open_tls(http);
 

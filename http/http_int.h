@@ -18,6 +18,7 @@
 #include "base/metric.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
+#include "http/greet.h"
 #include "http/http.h"
 #include "http/inlet.h"
 #include "http/request.h"
@@ -159,13 +160,12 @@ struct http {
     pthread_mutex_t conns_mutex;
     struct list conns; /* Entries are struct http_conn.node; guarded by conns_mutex. */
     _Atomic uint64_t next_request;
-    _Atomic uint32_t handed; /* Connections handed to the library that it has not opened yet. */
+    struct http_greet greet;
     _Atomic bool draining;
     _Atomic uint32_t ending;    /* Requests that http_stop resumed and that are not answered yet. */
     pthread_mutex_t wait_mutex; /* The mutex of `changed`, on which the stopping thread waits. */
     pthread_cond_t changed;
-    /* Requests that another thread will resume; open streams do not count. Changed with wait_mutex
-     * held, read without it. */
+    /* Requests that another thread will resume, without open streams. Written under wait_mutex. */
     _Atomic uint32_t suspended;
     struct http_transfers transfers;
     struct http_large large;

@@ -217,21 +217,12 @@ static void refuse(struct pending *pending, struct http_refusal refusal)
 static void hand_over(struct pending *pending, const struct first_head *first)
 {
     struct http *http = pending->accept->http;
-    bool waits = http_head_waits(&first->line, &first->head);
-    struct MHD_Daemon *daemon = waits ? http->waiting_daemon : http->daemon;
     int fd = pending->watch.fd;
     struct sockaddr_storage address = pending->address;
-    socklen_t len =
-        address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 
     loop_low_water(fd, 1);
     pending_drop(pending, false);
-    atomic_fetch_add(&http->handed, 1);
-    /* On failure the library has closed the socket and will not report it. */
-    if (MHD_add_connection(daemon, fd, (const struct sockaddr *)&address, len) != MHD_YES) {
-        http_caps_give(&http->caps, http_address_key((const struct sockaddr *)&address));
-        atomic_fetch_sub(&http->handed, 1);
-    }
+    http_greet_take(http, fd, &address, http_head_waits(&first->line, &first->head));
 }
 
 static void refuse_head(struct pending *pending, struct http_refusal refusal)
