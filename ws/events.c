@@ -207,6 +207,27 @@ static void wake(void *ctx)
     }
 }
 
+/* A round with many greetings, messages or turns may take 100 ms when the processors are busy. Its
+ * events must not wait for the end of the round. */
+void ws_events_let_out(struct ws *ws)
+{
+    uint64_t now_us = os_now_us();
+    uint64_t end_us = now_us + WS_WORK_US;
+
+    if (now_us - ws->news_us < WS_EVENTS_US) {
+        return;
+    }
+    (void)subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS);
+    while (!list_empty(&ws->news) && os_now_us() < end_us) {
+        struct ws_socket *socket = list_take(&ws->news, struct ws_socket, out.news);
+
+        if (socket->open && !ws_out_flush(socket)) {
+            ws_close_cut(socket);
+        }
+    }
+    ws->news_us = os_now_us();
+}
+
 void ws_events_open(struct ws *ws)
 {
     const struct subscribe_sink sink = {

@@ -286,7 +286,7 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
         if (socket->open) {
             ws_read_bytes(socket, in, len);
             look_for_unread(socket);
-            ws_turn_let_events_out(socket->ws);
+            ws_events_let_out(socket->ws);
         }
         return 0;
     case LWS_CALLBACK_RAW_WRITEABLE:

@@ -1,7 +1,6 @@
 /*
  * Decides when a socket has its turn (at the end of this round of the loop, or of a later round)
- * and when its timer fires. Also decides whether its messages are taken and its bytes are read, and
- * lets events out in the middle of a long round.
+ * and when its timer fires. Also decides whether its messages are taken and its bytes are read.
  */
 #include "tls/socket.h"
 
@@ -33,27 +32,6 @@ bool ws_turn_waits_to_resume(struct ws_socket *socket)
     }
     ws_turn_later(socket);
     return true;
-}
-
-/* A round with many greetings, messages or turns may take 100 ms when the processors are busy. Its
- * events must not wait for the end of the round. */
-void ws_turn_let_events_out(struct ws *ws)
-{
-    uint64_t now_us = os_now_us();
-    uint64_t end_us = now_us + WS_WORK_US;
-
-    if (now_us - ws->news_us < WS_EVENTS_US) {
-        return;
-    }
-    (void)subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS);
-    while (!list_empty(&ws->news) && os_now_us() < end_us) {
-        struct ws_socket *socket = list_take(&ws->news, struct ws_socket, out.news);
-
-        if (socket->open && !ws_out_flush(socket)) {
-            ws_close_cut(socket);
-        }
-    }
-    ws->news_us = os_now_us();
 }
 
 /* ---- The timer. It is set at once for a deadline before `due_ms`. When a deadline is put off, the

@@ -146,7 +146,7 @@ static void give_turns(struct ws *ws)
 
     while (!list_empty(&ws->turn) && os_now_us() < end_us) {
         give_turn(list_take(&ws->turn, struct ws_socket, turn));
-        ws_turn_let_events_out(ws);
+        ws_events_let_out(ws);
     }
 }
 
@@ -200,7 +200,7 @@ static void on_inbox(struct ev_loop *loop, struct ev_io *watcher, int events UNU
 static void take_arrival(struct ws *ws, struct list *node)
 {
     ws_library_adopt(ws, list_entry(node, struct ws_arrival, node));
-    ws_turn_let_events_out(ws);
+    ws_events_let_out(ws);
 }
 
 /* Gives held sockets a turn: there may be room in the gate again. */

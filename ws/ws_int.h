@@ -49,7 +49,7 @@ enum {
     WS_WORK_US = 5000,   /* Time limit of each of four tasks: catching up in a round, resuming in a
                             round, running the messages of one socket, letting events out. */
     WS_TURNS_US = 20000, /* Time limit of all turns before the thread polls again. */
-    WS_EVENTS_US = 2000, /* A round that takes longer lets events out this often: turn.c. */
+    WS_EVENTS_US = 2000, /* A round that takes longer lets events out this often: events.c. */
     WS_ROUNDS = 4,       /* A waiting read is not refused before this many rounds of catching up. */
     WS_RETRY_MS = 5,     /* Delay before the gate is tried again after it had no room. */
     WS_RELIEF_CLOSE_MS = 250,  /* A socket that stalls this long may be closed to free memory. */
@@ -374,9 +374,6 @@ void ws_turn_later(struct ws_socket *socket);
  * has its turn later. Thousands of watches resume at once when their replica is lost. */
 bool ws_turn_waits_to_resume(struct ws_socket *socket);
 
-/* Sends new events when WS_EVENTS_US have passed; for use between two pieces of work of a round. */
-void ws_turn_let_events_out(struct ws *ws);
-
 void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
 void ws_timer_at(struct ws_socket *socket, uint64_t ms);      /* Fires at `ms` or earlier. */
 uint64_t ws_timer_ping_every(const struct ws_socket *socket); /* Interval of pings in ms. */
@@ -553,6 +550,9 @@ void ws_session_look_all(struct ws *ws);
 /* ---- events.c: events, and the watches that they are for ---- */
 void ws_events_open(struct ws *ws);
 void ws_events_close(struct ws *ws);
+
+/* Sends new events when WS_EVENTS_US have passed; for use between two pieces of work of a round. */
+void ws_events_let_out(struct ws *ws);
 
 /* Adds a watch, and replies to `message` before the watch's first event. `read` is the result to
  * reply with, and the watch begins right after the state of this result; NULL: the message only
