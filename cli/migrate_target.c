@@ -215,15 +215,16 @@ static int judge(const struct migrate_target *target, const struct loading *load
 
 static bool export(struct migrate_target *target, struct loading *loading)
 {
-    struct transfer transfer = {.input = -1,
-                                .take = load_bytes,
-                                .ctx = loading,
-                                .progress = {.verb = "read from zabra"},
-                                .has_lines = true,
-                                .request = {.target = "/export/v1",
-                                            .path = target->top,
-                                            .params = {{"dataformat", "base64"}},
-                                            .accept = "application/x-ndjson"}};
+    struct transfer transfer = {
+        .input = -1,
+        .take = load_bytes,
+        .ctx = loading,
+        .progress = {.verb = "read from zabra"},
+        .has_lines = true,
+        .request = {.target = "/export/v1",
+                    .path = target->top,
+                    .params = {{"dataformat", "base64"}, {"consistency", "linearizable"}},
+                    .accept = "application/x-ndjson"}};
     int code = CMD_OK;
 
     progress_clear(&target->progress);

@@ -7,7 +7,7 @@
 
 static struct ensemble source;
 static struct ensemble target;
-static struct ensemble brief;  /* A source with short sessions. */
+static struct ensemble brief;  /* A source with short sessions, or a target with three replicas. */
 static struct ensemble behind; /* A server of the source that lacks its latest writes. */
 
 #define MIGRATE "zabra migrate --user super --password-file $D/pw --from $FROM"
@@ -464,6 +464,18 @@ TEST(a_znode_that_each_pass_overwrites_unread_is_the_cause, set_up, tear_down)
                  0, "");
     shell_expect("zabra migrate --from $FROM --auth digest:eve:root --into --no-counters 2>&1", 9,
                  "overwritten by each pass, because this user may not read them");
+}
+
+/* It may lack what other clients have written. */
+TEST(a_replica_without_a_quorum_is_not_compared, set_up, tear_down)
+{
+    ensemble_launch(&brief, 3, ENSEMBLE_SUPER);
+    address(&brief, "ZABRA_ENDPOINTS");
+    shell_expect(MIGRATE " --dry-run 2>&1", 0, "nothing was changed");
+    ensemble_kill(&brief, 1);
+    ensemble_kill(&brief, 2);
+    shell_expect(MIGRATE " --dry-run --timeout 5s; r=$?; [ $r = 6 ] || [ $r = 7 ]", 0, "");
+    ensemble_close(&brief);
 }
 
 /* Answers like a replica whose export ends with the line $LAST. Prints its port. */
