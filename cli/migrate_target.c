@@ -5,6 +5,7 @@
 #include "cli/cmd.h"
 
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum {
@@ -70,7 +71,11 @@ void migrate_target_refuse(struct migrate_target *target, struct slice path, con
 
 int migrate_interrupted(const struct cli *cli)
 {
-    return cli_fail(cli, CMD_SIGNAL + SIGINT, "Interrupted",
+    struct signalfd_siginfo info;
+    ssize_t got = read(cli->client->interrupt_fd, &info, sizeof(info));
+    int number = got == (ssize_t)sizeof(info) ? (int)info.ssi_signo : SIGINT;
+
+    return cli_fail(cli, CMD_SIGNAL + number, "Interrupted",
                     "interrupted; run the command again with --into to continue");
 }
 

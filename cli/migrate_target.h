@@ -99,7 +99,8 @@ bool migrate_target_root_acl(struct migrate_target *target, struct slice acl);
 /* Whether a signal has ended the last request, whose exit code this is. */
 bool migrate_ended_request(const struct cli *cli, int code);
 
-/* Reports the interruption by a signal; returns the exit code. */
+/* Takes the signal from client->interrupt_fd, so that it does not end the process before its output
+ * is written, and reports the interruption; returns the exit code. */
 int migrate_interrupted(const struct cli *cli);
 
 /* Counts a znode that was not copied, and names it. */

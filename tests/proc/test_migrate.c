@@ -318,6 +318,16 @@ TEST(a_signal_ends_the_wait_for_the_first_answers, set_up, tear_down)
     expect_interrupted(&target);
 }
 
+TEST(an_interrupted_migration_writes_its_json, set_up, tear_down)
+{
+    lag("");
+    assert_int_equal(setenv("COMMAND", MIGRATE " --watch --into -o json", 1), 0);
+    shell_expect("eval \"$LAG\"; touch $D/hold; eval \"exec $COMMAND\" >$D/report & p=$!; "
+                 "await '[ -e $D/holding ]' && kill -TERM $p; wait $p; r=$?; rm $D/hold; "
+                 "cat $D/report; exit $r",
+                 143, "\"code\":\"Interrupted\"");
+}
+
 /* The answer to the question whether the source is idle does not come before $D/end exists. */
 #define NO_ANSWER "[ $N != 2 ] || { touch $D/asked; until [ -e $D/end ]; do sleep 0.05; done; "
 
