@@ -42,16 +42,26 @@ static bool give(struct http *http, struct MHD_Daemon *daemon, int fd,
     return given;
 }
 
-static bool has_room(const struct http_greet *greet)
+/* The library may close a connection for lack of memory without a report. So that lost reports do
+ * not stop the others, none is held for long, and what was given before then no longer counts. */
+static bool has_room(struct http_greet *greet)
 {
+    const struct greeting *first = list_first(&greet->held, struct greeting, node);
+
+    if (atomic_load(&greet->given) >= HTTP_GREETS_MAX && first->end_ms <= os_now_ms()) {
+        atomic_store(&greet->given, 0);
+    }
     return atomic_load(&greet->given) < HTTP_GREETS_MAX;
 }
 
-/* The library may close a connection for lack of memory without a report. So that no lost report
- * stops all others, no connection is held for ever. */
-static bool is_over(const struct http_greet *greet)
+/* Returns the count before. It stays 0 if the connection no longer counts. */
+static uint32_t uncount(struct http_greet *greet)
 {
-    return list_first(&greet->held, struct greeting, node)->end_ms <= os_now_ms();
+    uint32_t given = atomic_load(&greet->given);
+
+    while (given > 0 && !atomic_compare_exchange_weak(&greet->given, &given, given - 1)) {
+    }
+    return given;
 }
 
 /* `holds` is set before the room is looked at: a thread that makes room later sees it. */
@@ -59,12 +69,12 @@ void http_greet_some(struct http *http)
 {
     struct http_greet *greet = &http->greet;
 
-    while (!list_empty(&greet->held) && (has_room(greet) || is_over(greet))) {
+    while (!list_empty(&greet->held) && has_room(greet)) {
         struct greeting *greeting = list_take(&greet->held, struct greeting, node);
 
         atomic_fetch_add(&greet->given, 1);
         if (!give(http, http->waiting_daemon, greeting->fd, &greeting->address)) {
-            atomic_fetch_sub(&greet->given, 1);
+            (void)uncount(greet);
         }
         mem_free(greeting);
     }
@@ -99,8 +109,7 @@ void http_greet_opened(struct http *http, struct MHD_Connection *mhd)
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_DAEMON);
 
     atomic_fetch_sub(&greet->handed, 1);
-    if (info->daemon == http->waiting_daemon &&
-        atomic_fetch_sub(&greet->given, 1) == HTTP_GREETS_MAX / 2 + 1 &&
+    if (info->daemon == http->waiting_daemon && uncount(greet) == HTTP_GREETS_MAX / 2 + 1 &&
         atomic_load(&greet->holds)) {
         loop_wake(greet->wake_fd);
     }
