@@ -19,8 +19,8 @@ struct http;
 struct MHD_Connection;
 
 enum {
-    HTTP_GREETS_MAX = 8, /* Connections given to the thread that it has not opened yet. */
-    HTTP_GREETS_MS = 500 /* A connection that is held for so long no longer waits for others. */
+    HTTP_GREETS_MAX = 16, /* Connections given to the thread that it has not opened yet. */
+    HTTP_GREETS_MS = 500  /* A connection that is held for so long no longer waits for others. */
 };
 
 struct http_greet {
