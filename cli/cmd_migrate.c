@@ -6,6 +6,7 @@
 #include "cli/migrate.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum {
@@ -185,12 +186,21 @@ static bool has_bare_top(const struct migrate *migrate)
                    top->digest == migrate_digest(none, false, open));
 }
 
+/* Whether the top is an ephemeral of a client: an export has no line of it, but it would be
+ * overwritten. */
+static bool has_ephemeral_top(const struct migrate *migrate)
+{
+    return migrate->target.exists && migrate->target.unreadable == 0 &&
+           !migrate_index_get(&migrate->target.index, slice_make("", 0));
+}
+
 /* Refuses a target that has znodes, unless this was asked for. */
 static int check_target(struct migrate *migrate)
 {
     const struct args *args = &migrate->cli->args;
     bool is_bare = migrate_target_load(&migrate->target) && has_bare_top(migrate);
-    uint64_t others = migrate->target.index.count - is_bare + migrate->target.unreadable;
+    uint64_t others = migrate->target.index.count - is_bare + migrate->target.unreadable +
+                      has_ephemeral_top(migrate);
 
     if (migrate->target.code != CMD_OK) {
         return migrate->target.code;
@@ -360,6 +370,17 @@ static int migrate_all(struct migrate *migrate)
     return code == CMD_OK ? report(migrate) : code;
 }
 
+/* A signal that comes meanwhile would end the process when the mask is restored: by then the report
+ * is written, and the session at the source closed. */
+static void end_signals(struct migrate *migrate, const sigset_t *old_mask)
+{
+    (void)fflush(stdout);
+    migrate->cli->client->interrupt_fd = -1;
+    migrate_drain_signals(migrate);
+    close(migrate->signal_fd);
+    (void)pthread_sigmask(SIG_SETMASK, old_mask, NULL);
+}
+
 static int run(struct cli *cli)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, 0};
@@ -390,12 +411,10 @@ static int run(struct cli *cli)
         progress_clear(&migrate->target.progress);
         migrate_walk_release(&migrate->walk);
     }
-    if (migrate->signal_fd >= 0) {
-        cli->client->interrupt_fd = -1;
-        close(migrate->signal_fd);
-        (void)pthread_sigmask(SIG_SETMASK, &old_mask, NULL);
-    }
     zk_client_close(&migrate->source);
+    if (migrate->signal_fd >= 0) {
+        end_signals(migrate, &old_mask);
+    }
     migrate_target_release(&migrate->target);
     migrate_forget_dirty(migrate);
     json_decref(migrate->differing);

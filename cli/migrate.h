@@ -98,6 +98,9 @@ int migrate_watch(struct migrate *migrate);
  * changes that the source has made are copied. */
 int migrate_follow(struct migrate *migrate, int64_t idle_ms);
 
+/* Takes the signals that have come, so that they do nothing else. */
+void migrate_drain_signals(const struct migrate *migrate);
+
 /* Connects to the source. After an earlier connection several attempts are made. */
 int migrate_connect(struct migrate *migrate);
 

@@ -156,9 +156,16 @@ static int catch_up(struct migrate *migrate)
     return code == CMD_OK ? migrate_connect(migrate) : code;
 }
 
-int migrate_follow(struct migrate *migrate, int64_t idle_ms)
+void migrate_drain_signals(const struct migrate *migrate)
 {
     struct signalfd_siginfo info;
+
+    while (read(migrate->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    }
+}
+
+int migrate_follow(struct migrate *migrate, int64_t idle_ms)
+{
     int code = CMD_OK;
 
     migrate->source.stop_fd = -1;
@@ -166,8 +173,7 @@ int migrate_follow(struct migrate *migrate, int64_t idle_ms)
     migrate->follows = true;
     code = follow(migrate, idle_ms);
     progress_clear(&migrate->target.progress);
-    while (read(migrate->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-    }
+    migrate_drain_signals(migrate);
     /* A second signal ends the command. */
     migrate->source.stop_fd = migrate->signal_fd;
     migrate->cli->client->interrupt_fd = migrate->signal_fd;

@@ -318,14 +318,22 @@ TEST(a_signal_ends_the_wait_for_the_first_answers, set_up, tear_down)
     expect_interrupted(&target);
 }
 
-TEST(an_interrupted_migration_writes_its_json, set_up, tear_down)
+/* These signals come at once. */
+static void expect_json(const char *signals, int code)
 {
     lag("");
     assert_int_equal(setenv("COMMAND", MIGRATE " --watch --into -o json", 1), 0);
+    assert_int_equal(setenv("SIGNALS", signals, 1), 0);
     shell_expect("eval \"$LAG\"; touch $D/hold; eval \"exec $COMMAND\" >$D/report & p=$!; "
-                 "await '[ -e $D/holding ]' && kill -TERM $p; wait $p; r=$?; rm $D/hold; "
-                 "cat $D/report; exit $r",
-                 143, "\"code\":\"Interrupted\"");
+                 "await '[ -e $D/holding ]' && for n in STOP $SIGNALS CONT; do kill -$n $p; done; "
+                 "wait $p; r=$?; rm $D/hold $D/holding $D/port; cat $D/report; exit $r",
+                 code, "\"code\":\"Interrupted\"");
+}
+
+TEST(an_interrupted_migration_writes_its_json, set_up, tear_down)
+{
+    expect_json("TERM", 143);
+    expect_json("TERM HUP", 129);
 }
 
 /* The answer to the question whether the source is idle does not come before $D/end exists. */
@@ -416,6 +424,14 @@ TEST(a_top_with_data_or_an_acl_is_overwritten_only_if_asked, set_up, tear_down)
     shell_expect_json(MIGRATE " --prefix /empty -o json", 0, ".verified");
     shell_expect_json(MIGRATE " --prefix /data --into -o json", 0, ".verified");
     shell_expect("[ \"$(zabra get /data)\" = $FROM ]", 0, "");
+}
+
+TEST(an_ephemeral_top_is_overwritten_only_if_asked, set_up, tear_down)
+{
+    shell_expect("ZABRA_ENDPOINTS=$FROM zabra create /held theirs && "
+                 "zabra session -- sh -c 'zabra create --ephemeral /held mine && { " MIGRATE
+                 " --prefix /held 2>&1; [ $? = 4 ]; } && [ $(zabra get /held) = mine ]'",
+                 0, "/held of zabra has 1 znodes already");
 }
 
 /* Data above the target's bound, in the file $D/big. */
