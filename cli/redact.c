@@ -412,6 +412,19 @@ static bool is_prefixed(struct slice text)
     return text.len > 1 && strchr("bBrRuU", text.data[0]) && is_quote(text.data[1]);
 }
 
+/* Whether the text behind a comma, up to this quote, is the next name, as in
+ * {"type":"password","key":1}. */
+static bool is_next_name(struct slice text, uint8_t quote)
+{
+    const char behind[] = {(char)quote, '\\', ' ', '\t', '\0'};
+    size_t at = quoted_len(text, quote);
+
+    while (at < text.len && text.data[at] != '\0' && strchr(behind, text.data[at])) {
+        at++;
+    }
+    return at < text.len && (text.data[at] == ':' || text.data[at] == '=');
+}
+
 /* Returns the length of the rest of a name, its separator, and the value up to the next blank,
  * quote or delimiter; of an object or a list, the rest of the line. 0: there is no value.
  * `*ret_value` is where the value begins. */
@@ -430,10 +443,14 @@ static size_t value_at(struct slice text, enum need need, size_t *ret_value)
 
     struct slice between = slice_make(text.data + name, at - name);
     struct slice rest = slice_from(text, at);
+    uint8_t last = between.len > 0 ? between.data[between.len - 1] : 0;
     bool is_odd_word = need == NEED_ODD && between.len > 0 && is_odd(rest);
 
     *ret_value = at;
     if (need != NEED_NONE && !holds_one(between, ":=") && !is_odd_word) {
+        return 0;
+    }
+    if (holds_one(between, ",") && is_quote(last) && is_next_name(rest, last)) {
         return 0;
     }
     return holds_one(between, "{[") ? text.len : at + len_behind(between, rest);

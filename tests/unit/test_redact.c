@@ -44,6 +44,10 @@ static const char *const lines[] = {
     "{\"password\":\"ab\\\"cd" SECRET "\"}",
     "{\"secret\":{\"value\":\"" SECRET "\"}}",
     "{\"secret\": [ \"a\", \"" SECRET "\" ]}",
+    "{\"grant_type\":\"password\",\"client_secret\":\"" SECRET "\"}",
+    "{\"error\":\"wrong password\", \"user_password\" : \"" SECRET "\"}",
+    "{'type': 'token', 'access_token': '" SECRET "'}",
+    "{\\\"type\\\":\\\"api_key\\\",\\\"client_secret\\\":\\\"" SECRET "\\\"}",
     "pass=" SECRET,
     "DB_PASS: " SECRET,
     "curl -u super:" SECRET " http://zk1:9998",
@@ -202,6 +206,8 @@ TEST(what_is_no_secret_stays)
         "in the folder D:\\pw\\bin of the user 'pw' and in pw or \"pw\"\n";
 
     expect(line, false, line);
+    expect("{\"msg\":\"invalid token\",\"path\":\"/x\"}", false,
+           "{\"msg\":\"invalid token\",\"path\":\"/x\"}\n");
     expect("{password: x, user: bob}", false, "{password=" REDACTED ", user: bob}\n");
     expect("{\"password\":\"x\",\"user\":\"bob\"}", false,
            "{\"password=" REDACTED "\",\"user\":\"bob\"}\n");
