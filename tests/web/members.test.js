@@ -202,7 +202,11 @@ visiting('a member is added after a trial', { refused: true }, async (page, visi
   await confirm(page, 'Add replica 4').click();
   await done(page);
   await shows(page, 'Next: start replica 4');
-  await page.keyboard.press('Enter'); // The focus is at the button.
+  const closing = confirm(page, 'Close').last();
+  await until('the button has the focus', () =>
+    closing.evaluate((one) => one === document.activeElement),
+  );
+  await page.keyboard.press('Enter');
   await dialog(page).waitFor({ state: 'detached' });
   await card(page, NEWCOMER).locator('dd').getByText('observer', { exact: true }).waitFor();
   assert.equal((await memberOf(NEWCOMER)).role, 'observer');
@@ -377,14 +381,19 @@ async function beginAtLeader(visit, at) {
 // The last test: it takes the majority from the page's replica, which leads.
 visiting('a change without a majority stays pending', { refused: true }, async (page, visit) => {
   const leader = await beginAtLeader(visit, leads - 1);
-  const other = replicas.processes[(leader === NEWCOMER ? leads : NEWCOMER) - 1];
+  const other = (leader === NEWCOMER ? leads : NEWCOMER) - 1;
   let asked;
   let answer = 'none';
-  other.kill('SIGSTOP');
+  await replicas.freeze(other);
   try {
-    asked = change('POST', '', { id: 9, peer: DEAD }, leader - 1).catch((error) => {
-      answer = error.message; // Or the end of the replicas would be its error.
-    });
+    asked = change('POST', '', { id: 9, peer: DEAD }, leader - 1).then(
+      ({ status }) => {
+        answer = status;
+      },
+      (error) => {
+        answer = error.message; // Or the end of the replicas would be its error.
+      },
+    );
     await page
       .getByText(/^A change of the members is not committed yet: version/)
       .waitFor()
@@ -397,7 +406,7 @@ visiting('a change without a majority stays pending', { refused: true }, async (
     await add.hover();
     await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
   } finally {
-    other.kill('SIGCONT');
+    replicas.processes[other].kill('SIGCONT');
   }
   await page.getByText(/^A change of the members is not/).waitFor({ state: 'detached' });
   await asked;

@@ -2,7 +2,7 @@
 // a test can kill one.
 
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -207,9 +207,29 @@ export class Replicas {
     await ended;
   }
 
+  /**
+   * Freezes a replica until SIGCONT. The signal is taken by one thread, when it has a core: until
+   * then the others run on.
+   */
+  async freeze(at) {
+    const { pid } = this.processes[at];
+    process.kill(pid, 'SIGSTOP');
+    await until(`replica ${at + 1} stands still`, () =>
+      readdirSync(`/proc/${pid}/task`).every((thread) => isStopped(`/proc/${pid}/task/${thread}`)),
+    );
+  }
+
   async stop() {
     await Promise.all(this.processes.map((process) => end(process)));
     rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+function isStopped(thread) {
+  try {
+    return readFileSync(join(thread, 'stat'), 'utf8').includes(') T ');
+  } catch {
+    return false; // It has ended: the next look does not list it.
   }
 }
 
