@@ -32,8 +32,8 @@ struct http_greet {
 };
 
 void http_greet_open(struct http_greet *greet);
-void http_greet_close(
-    struct http_greet *greet); /* Once the acceptor and the library have stopped. */
+/* Once the acceptor and the library have stopped. */
+void http_greet_close(struct http_greet *greet);
 
 /* Hands a connection, which counts in the caps, to the library. `waits`: it belongs to the thread
  * for connections that wait, and may be held. Acceptor only. */
